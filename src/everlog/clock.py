@@ -1,0 +1,72 @@
+"""Now, ids and time stamps, all as values that can be passed in.
+
+Times are aware UTC datetimes outside and whole microseconds since 1970 in the database (`micros`, `moment`). Ids are
+UUIDs of version 7 (RFC 9562), written as 32 hex digits: they sort by the time they were made. Nothing else in Everlog
+reads the system clock or draws random numbers.
+"""
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Clock(Protocol):
+    """Where time and randomness come from."""
+
+    def now(self) -> datetime:
+        """Return the current time, aware, UTC, to the microsecond."""
+        ...
+
+    def random(self, size: int) -> bytes:
+        """Return `size` bytes fit for keys and nonces."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock and random source."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def random(self, size: int) -> bytes:
+        return os.urandom(size)
+
+
+def micros(moment: datetime) -> int:
+    """Return whole microseconds since 1970 for an aware datetime.
+
+    Raises:
+        ValueError: the datetime has no zone.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {moment.isoformat()} has no zone; attach one, e.g. tzinfo=datetime.UTC")
+    return (moment - EPOCH) // _MICROSECOND
+
+
+def moment(micros: int) -> datetime:
+    """Return the aware UTC datetime of a stored time stamp."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def isoformat(when: datetime) -> str:
+    """Return `2026-11-10T14:02:03.000004Z`: UTC, always with six decimals, so that text sorts as time does."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def new_id(clock: Clock) -> str:
+    """Return a new UUIDv7 as 32 hex digits: 48 bits of milliseconds, then random bits (RFC 9562, 5.7)."""
+    milliseconds = max(0, micros(clock.now()) // 1000)
+    noise = int.from_bytes(clock.random(10), "big")
+    value = (milliseconds & (1 << 48) - 1) << 80 | noise & (1 << 80) - 1
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return f"{value:032x}"
+
+
+def monotonic() -> float:
+    """Return seconds of a clock that never goes back; for deadlines, never for stored times."""
+    return time.monotonic()

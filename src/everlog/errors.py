@@ -1,0 +1,80 @@
+"""Every error Everlog raises on purpose.
+
+    EverlogError
+    ├── Mistake               the caller can put it right: a wrong name, number, file or option
+    │   ├── UnknownThread       no such thread for this tenant
+    │   ├── UnknownAddress      no such line, message or page in this thread
+    │   ├── Conflict            the same client key or id, with other content
+    │   ├── BudgetTooSmall      a view budget under 256 bytes
+    │   ├── PartTooLarge        an image, sound or file above the limit
+    │   ├── BadImport           a file, or a conversation in it, that cannot be read
+    │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
+    └── Trouble               the world is in the way: disk, lock, server, damage
+        ├── StoreUnavailable    the database cannot be reached or written now; nothing was stored
+        ├── SchemaMismatch      the database is newer, or older, than this version of Everlog
+        ├── Damaged             stored rows contradict each other or their hashes
+        ├── Erased              the thread was erased; the write or read was dropped
+        └── PumpTimeout         a pass of the pump took longer than its limit
+
+A message says what failed, with which values, and what to do. It never holds the text of a conversation.
+"""
+
+
+class EverlogError(Exception):
+    """Base of all errors raised by Everlog on purpose."""
+
+
+class Mistake(EverlogError, ValueError):
+    """The caller gave something that cannot be used; the message says what would be right."""
+
+
+class UnknownThread(Mistake):
+    """No thread of this tenant has the key."""
+
+
+class UnknownAddress(Mistake):
+    """No line, message or page stands at the address."""
+
+
+class Conflict(Mistake):
+    """A client key or id was used before, with other content."""
+
+
+class BudgetTooSmall(Mistake):
+    """A view cannot be promised in so few bytes."""
+
+
+class PartTooLarge(Mistake):
+    """An image, sound or file is larger than the store takes."""
+
+
+class BadImport(Mistake):
+    """A file, or one conversation in it, cannot be read."""
+
+
+class KeyTrouble(Mistake):
+    """The master key is missing, malformed, or not the one that this database was written with."""
+
+
+class Trouble(EverlogError):
+    """Something outside the call failed; the same call may succeed later."""
+
+
+class StoreUnavailable(Trouble):
+    """The database cannot be reached or written; nothing of the unit was stored."""
+
+
+class SchemaMismatch(Trouble):
+    """The tables are of another version than this code."""
+
+
+class Damaged(Trouble):
+    """Stored rows contradict each other or their hashes."""
+
+
+class Erased(Trouble):
+    """The thread was erased while, or before, the call ran."""
+
+
+class PumpTimeout(Trouble):
+    """A pass of the pump took longer than its limit and was abandoned."""
