@@ -1,0 +1,302 @@
+"""Tables of the log, and all of its SQL.
+
+A row belongs to its *owner*, the thread that first wrote it; a fork lists whose rows it shares in `segment`. Columns
+marked `sealed` hold text, sealed under the owner's key. Ids of users, sessions, projects and requests are opaque and
+stand as they are, since they are looked up by.
+"""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, SmallInteger, String, Table, bindparam, func
+from sqlalchemy import UniqueConstraint
+
+from everlog.store.rows import ID, KEY, TENANT
+from everlog.store.statements import among, metadata, scoped
+
+SEALED = {"sealed": True}
+BY_THREAD = {"erase": "thread"}
+
+thread = Table(
+    "thread",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("key", KEY),
+    Column("title", LargeBinary, info=SEALED),
+    Column("created_at", BigInteger, nullable=False),
+    Column("next", BigInteger, nullable=False),
+    Column("turns", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("erased_at", BigInteger),
+    Column("parent", ID),
+    UniqueConstraint("tenant", "key"),
+    info={"erase": "tombstone", "clear": ("key", "title", "parent")},
+)
+"""A conversation. `next` is how many entries it has, shared ones included; `generation` rises with each erasure."""
+
+segment = Table(
+    "segment",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("owner", ID, nullable=False),
+    Column("upto", BigInteger, nullable=False),
+    Index(None, "tenant", "owner"),
+    info=BY_THREAD,
+)
+"""Whose rows a fork shares: entries below `upto` that are not in an earlier segment belong to `owner`."""
+
+entry = Table(
+    "entry",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("i", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("fp", LargeBinary(16)),
+    Column("chain", LargeBinary(16)),
+    Column("hash", LargeBinary(16)),
+    Column("request", KEY),
+    Column("model", KEY),
+    Column("body", LargeBinary, info=SEALED),
+    Index(None, "tenant", "chain"),
+    info={"erase": "tombstone", "clear": ("fp", "chain", "hash", "request", "model", "body")},
+)
+"""A message. `size` is the UTF-8 bytes of `kind: text`; an erased one keeps position, kind, turn and time."""
+
+turn = Table(
+    "turn",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("first", BigInteger, nullable=False),
+    Column("state", SmallInteger, nullable=False),
+    Column("learn", SmallInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("client_key", KEY),
+    Column("content", LargeBinary(16)),
+    Column("session", KEY),
+    Column("user", KEY),
+    Column("project", KEY),
+    Column("scope", KEY),
+    Column("model", KEY),
+    Column("timezone", String(64)),
+    Column("body", LargeBinary, info=SEALED),
+    UniqueConstraint("tenant", "thread", "client_key"),
+    Index(None, "tenant", "user"),
+    info=BY_THREAD,
+)
+"""A user message and everything until the final reply. `content` tells a repeated client key from a misused one."""
+
+blob = Table(
+    "blob",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("name", ID, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("body", LargeBinary, info=SEALED),
+    info=BY_THREAD,
+)
+"""The bytes of an image, sound or file, once per thread; `name` is a keyed hash. A NULL body has been retired."""
+
+blob_use = Table(
+    "blob_use",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("name", ID, primary_key=True),
+    Column("i", BigInteger, primary_key=True, autoincrement=False),
+    info=BY_THREAD,
+)
+"""Which entries show a blob: the last one to be erased takes it along."""
+
+instruction = Table(
+    "instruction",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("fp", String(32), primary_key=True),
+    Column("created_at", BigInteger, nullable=False),
+    Column("body", LargeBinary, info=SEALED),
+    info=BY_THREAD,
+)
+"""Leading system messages, once for each distinct content; they are not part of the conversation."""
+
+session = Table(
+    "session",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("principal", KEY, primary_key=True),
+    Column("id", KEY, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Index(None, "tenant", "thread"),
+    info=BY_THREAD,
+)
+"""The threads of a client's session."""
+
+response = Table(
+    "response",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("principal", KEY, primary_key=True),
+    Column("id", KEY, primary_key=True),
+    Column("thread", ID, nullable=False),
+    Column("i", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index(None, "tenant", "thread"),
+    info=BY_THREAD,
+)
+"""Where in a thread a response id stands."""
+
+request = Table(
+    "request",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("id", ID, primary_key=True),
+    Column("turn", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("consumer", KEY, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("model", KEY),
+    Column("tokens_in", BigInteger),
+    Column("tokens_out", BigInteger),
+    Column("tokens_read", BigInteger),
+    Column("tokens_written", BigInteger),
+    Column("status", SmallInteger, nullable=False),
+    info=BY_THREAD,
+)
+"""One row for each request sent to a model: counts, no text."""
+
+request_item = Table(
+    "request_item",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("request", ID, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, nullable=False),
+    Column("ref", KEY, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("reason", SmallInteger, nullable=False),
+    info=BY_THREAD,
+)
+"""What a request was made of, and what was left out and why: references, no text."""
+
+TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response, request, request_item)
+
+_by_thread = bindparam("thread")
+
+THREAD = scoped(thread).select().where(thread.c.thread == _by_thread)
+THREAD_TO_WRITE = THREAD.with_for_update()
+THREAD_OF_KEY = scoped(thread).select(thread.c.thread).where(thread.c.key == bindparam("key"))
+THREADS = (
+    scoped(thread)
+    .select()
+    .where(thread.c.key.is_not(None), thread.c.thread > bindparam("after"))
+    .order_by(thread.c.thread)
+    .limit(bindparam("limit"))
+)
+PUT_THREAD = scoped(thread).insert()
+GROW = (
+    scoped(thread)
+    .update()
+    .where(thread.c.thread == _by_thread)
+    .values(next=bindparam("new_next"), turns=bindparam("new_turns"))
+)
+SET_TITLE = scoped(thread).update().where(thread.c.thread == _by_thread).values(title=bindparam("new_title"))
+
+SEGMENTS = (
+    scoped(segment).select(segment.c.owner, segment.c.upto).where(segment.c.thread == _by_thread).order_by(segment.c.n)
+)
+PUT_SEGMENT = scoped(segment).insert()
+
+_ENTRY = (entry.c.i, entry.c.kind, entry.c.turn, entry.c.at, entry.c.request, entry.c.model, entry.c.body)
+_within = (entry.c.thread == _by_thread, entry.c.i >= bindparam("start"), entry.c.i < bindparam("stop"))
+ENTRIES = scoped(entry).select(*_ENTRY).where(*_within).order_by(entry.c.i).limit(bindparam("limit"))
+ENTRIES_BACK = scoped(entry).select(*_ENTRY).where(*_within).order_by(entry.c.i.desc()).limit(bindparam("limit"))
+ENTRIES_AT = scoped(entry).select(*_ENTRY).where(entry.c.thread == _by_thread, among(entry.c.i, "positions"))
+HASHED = (
+    scoped(entry)
+    .select(*_ENTRY, entry.c.hash, entry.c.size)
+    .where(*_within)
+    .order_by(entry.c.i)
+    .limit(bindparam("limit"))
+)
+PRINTS = (
+    scoped(entry)
+    .select(entry.c.i, entry.c.kind, entry.c.fp, entry.c.chain, entry.c.size)
+    .where(*_within)
+    .order_by(entry.c.i)
+)
+LAST_PRINT = scoped(entry).select(entry.c.chain).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
+CHAINED = scoped(entry).select(entry.c.thread, entry.c.i).where(among(entry.c.chain, "chains"))
+PUT_ENTRY = scoped(entry).insert()
+COUNTS = (
+    scoped(entry)
+    .select(entry.c.kind, func.count(), func.sum(entry.c.size))
+    .where(entry.c.thread == _by_thread)
+    .group_by(entry.c.kind)
+)
+
+_TURN = tuple(turn.c)
+TURNS = (
+    scoped(turn)
+    .select()
+    .where(turn.c.thread == _by_thread, turn.c.n >= bindparam("start"), turn.c.n < bindparam("stop"))
+    .order_by(turn.c.n)
+)
+TURN_OF_CLIENT = (
+    scoped(turn)
+    .select(turn.c.n, turn.c.first, turn.c.content)
+    .where(turn.c.thread == _by_thread, turn.c.client_key == bindparam("client_key"))
+)
+PUT_TURN = scoped(turn).insert()
+SET_TURN = (
+    scoped(turn)
+    .update()
+    .where(turn.c.thread == _by_thread, turn.c.n == bindparam("number"))
+    .values(state=bindparam("new_state"))
+)
+
+BLOB = scoped(blob).select(blob.c.body).where(blob.c.thread == _by_thread, blob.c.name == bindparam("name"))
+PUT_BLOB = scoped(blob).insert(ignore=True)
+PUT_BLOB_USE = scoped(blob_use).insert(ignore=True)
+RETIRE_BLOBS = (
+    scoped(blob)
+    .update()
+    .where(blob.c.thread == _by_thread, blob.c.created_at < bindparam("before"), blob.c.body.is_not(None))
+    .values(body=None)
+)
+
+INSTRUCTIONS = (
+    scoped(instruction)
+    .select(instruction.c.fp, instruction.c.created_at, instruction.c.body)
+    .where(instruction.c.thread == _by_thread)
+    .order_by(instruction.c.created_at, instruction.c.fp)
+)
+PUT_INSTRUCTION = scoped(instruction).insert(ignore=True)
+DROP_INSTRUCTION = (
+    scoped(instruction).delete().where(instruction.c.thread == _by_thread, instruction.c.fp == bindparam("fp_"))
+)
+
+PUT_SESSION = scoped(session).upsert(replace=["at"])
+SESSION_THREADS = (
+    scoped(session)
+    .select(session.c.thread)
+    .where(session.c.principal == bindparam("principal"), session.c.id == bindparam("id"))
+    .order_by(session.c.at.desc())
+    .limit(bindparam("limit"))
+)
+PUT_RESPONSE = scoped(response).insert(ignore=True)
+RESPONSE = (
+    scoped(response)
+    .select(response.c.thread, response.c.i)
+    .where(response.c.principal == bindparam("principal"), response.c.id == bindparam("id"))
+)

@@ -1,0 +1,116 @@
+"""The version of a database, and the way up from an older one.
+
+Revisions are Alembic scripts inside the package, under a version table of our own, so that a host application's
+Alembic neither sees nor moves them. An embedded database upgrades itself when it is opened, in one transaction under
+SQLite's write lock; a server's is upgraded by `everlog db upgrade`, one at a time by a locked row.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.engine.url import make_url
+from sqlalchemy.pool import NullPool, StaticPool
+
+from everlog.errors import Mistake, SchemaMismatch
+from everlog.store.postgres import PostgresEngine
+from everlog.store.sqlite import SQLiteEngine, translated
+
+VERSION_TABLE = "everlog_version"
+REVISIONS = ("0001",)
+HEAD = REVISIONS[-1]
+
+
+def prepare(engine: SQLiteEngine | PostgresEngine, *, encrypted: bool) -> None:
+    """Make sure the tables are of this version: an embedded database is made or upgraded, a server's is checked.
+
+    Raises:
+        SchemaMismatch: it is newer than this code, or a server's that is missing or older.
+        Mistake: the file is a database of something else.
+    """
+    found = version(engine)
+    if found == HEAD:
+        return
+    if found is not None and found not in REVISIONS:
+        raise SchemaMismatch(
+            f"the database has schema {found}, this Everlog knows up to {HEAD}: it was written by a newer version; "
+            "upgrade the everlog package"
+        )
+    if isinstance(engine, PostgresEngine):
+        state = f"has schema {found}, older than {HEAD}" if found else "has no Everlog tables yet"
+        raise SchemaMismatch(f"the database {state}; run `everlog db upgrade`")
+    upgrade(engine, encrypted=encrypted)
+
+
+def version(engine: SQLiteEngine | PostgresEngine) -> str | None:
+    """Return the revision of the tables, or None where there are none.
+
+    Raises:
+        Mistake: the SQLite file holds tables, but none of ours.
+    """
+    if isinstance(engine, PostgresEngine):
+        with engine.maintain() as raw:
+            there = raw.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
+            row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if there and there[0] else None
+            return None if row is None else str(row[0])
+    return engine.maintain(lambda raw: _sqlite_version(raw, engine.path))
+
+
+def upgrade(
+    engine: SQLiteEngine | PostgresEngine, *, encrypted: bool, partitions: int = 0, app_role: str | None = None
+) -> None:
+    """Bring the tables to this version; a database that is there already at it is left alone.
+
+    Args:
+        engine: the database.
+        encrypted: whether a database made now keeps its text sealed.
+        partitions: on PostgreSQL, hash partitions by tenant for each table of a new database; 0 for none.
+        app_role: on PostgreSQL, the role that reads and writes at run time, if it is not the one that upgrades.
+    """
+    attributes = {"encrypted": encrypted, "partitions": partitions, "app_role": app_role}
+    if isinstance(engine, PostgresEngine):
+        url = make_url(engine.dsn).set(drivername="postgresql+psycopg")
+        with create_engine(url, poolclass=NullPool).begin() as connection:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS everlog_upgrade (name VARCHAR(8) PRIMARY KEY)"))
+            connection.execute(text("INSERT INTO everlog_upgrade VALUES ('lock') ON CONFLICT DO NOTHING"))
+            connection.execute(text("SELECT name FROM everlog_upgrade FOR UPDATE"))
+            _run(connection, attributes)
+    else:
+        engine.maintain(lambda raw: _upgrade_sqlite(raw, engine.path, attributes))
+
+
+def _upgrade_sqlite(raw: sqlite3.Connection, path: Path | None, attributes: dict[str, Any]) -> None:
+    with translated(path):
+        raw.execute("BEGIN IMMEDIATE")
+    try:
+        if _sqlite_version(raw, path) == HEAD:
+            raw.rollback()
+            return
+        with create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool).connect() as connection:
+            _run(connection, attributes)
+            connection.commit()
+    except BaseException:
+        raw.rollback()
+        raise
+
+
+def _run(connection: Connection, attributes: dict[str, Any]) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes.update(attributes, connection=connection)
+    command.upgrade(config, "head")
+
+
+def _sqlite_version(raw: sqlite3.Connection, path: Path | None) -> str | None:
+    with translated(path):
+        tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if VERSION_TABLE not in tables:
+            if tables:
+                raise Mistake(f"{path} is a SQLite database of something else; name another file")
+            return None
+        row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
+        return None if row is None else str(row[0])

@@ -1,0 +1,163 @@
+"""The store: opens a database by its address and runs units of work in it.
+
+An address is a file path, `:memory:`, or `postgresql://…`. An embedded database is made and upgraded on opening; a
+server's is only checked, and upgraded by `everlog db upgrade`.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from everlog.clock import Clock, SystemClock
+from everlog.errors import KeyTrouble, Mistake
+from everlog.store import rows
+from everlog.store.keys import KeyProvider
+from everlog.store.migrate import prepare
+from everlog.store.postgres import PostgresEngine
+from everlog.store.sqlite import SQLiteEngine
+from everlog.store.unit import Connection, Unit
+from everlog.store.vault import Vault
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+READ_THREADS = 8
+EVERYONE = "*"
+_TENANT = re.compile(r"[\x21-\x7e]{1,64}\Z")
+
+
+class Store:
+    """One database. Thread-safe; safe to keep across `fork()`."""
+
+    def __init__(self, engine: SQLiteEngine | PostgresEngine, vault: Vault, clock: Clock) -> None:
+        self.engine = engine
+        self.vault = vault
+        self.clock = clock
+        self._threads: ThreadPoolExecutor | None = None
+
+    def write(self, tenant: str, act: Callable[[Unit], T], *, name: str) -> T:
+        """Run a unit that may write, and return its result once it is committed.
+
+        Args:
+            tenant: the tenant whose rows it sees; 1 to 64 visible ASCII characters.
+            act: the unit; run again from the start on a conflict, so it must be idempotent.
+            name: what it is called in failpoints: `<name>.before_commit`, `<name>.after_commit`.
+
+        Raises:
+            StoreUnavailable: nothing of it was stored.
+        """
+        return self.engine.write(name, self._unit(_checked(tenant), act, writes=True))
+
+    def read(self, tenant: str, act: Callable[[Unit], T]) -> T:
+        """Run a unit that only reads, in one snapshot."""
+        return self.engine.read(self._unit(_checked(tenant), act, writes=False))
+
+    async def awrite(self, tenant: str, act: Callable[[Unit], T], *, name: str) -> T:
+        """As `write`, for async callers: one hop for the whole unit."""
+        return await asyncio.wrap_future(self.engine.submit(name, self._unit(_checked(tenant), act, writes=True)))
+
+    async def aread(self, tenant: str, act: Callable[[Unit], T]) -> T:
+        """As `read`, for async callers, in threads of our own."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="everlog-read")
+        unit = self._unit(_checked(tenant), act, writes=False)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.engine.read, unit)
+
+    def tenants(self) -> list[str]:
+        """Return the names of all tenants."""
+        return [name for (name,) in self.everywhere(lambda unit: unit.rows(rows.TENANTS))]
+
+    def everywhere(self, act: Callable[[Unit], T]) -> T:
+        """Run a reading unit whose statements are named as crossing tenants."""
+        return self.engine.read(self._unit(EVERYONE, act, writes=False))
+
+    def close(self) -> None:
+        """Finish what is queued and close every connection."""
+        self.engine.close()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _unit(self, tenant: str, act: Callable[[Unit], T], *, writes: bool) -> Callable[[Connection], T]:
+        return lambda connection: act(Unit(tenant, connection, self.vault, self.clock, writes=writes))
+
+
+def open_store(
+    address: str | Path,
+    *,
+    keys: KeyProvider | None = None,
+    clock: Clock | None = None,
+    synchronous: str = "NORMAL",
+    encrypting: bool = False,
+) -> Store:
+    """Open a database; a new one is encrypted if keys are given.
+
+    Args:
+        address: a file path, `:memory:`, or `postgresql://user@host/database`.
+        keys: master keys; needed to read an encrypted database.
+        clock: where time and randomness come from.
+        synchronous: SQLite's setting. NORMAL survives a crash of the process, FULL a loss of power as well.
+        encrypting: open a plain database with keys, in order to encrypt it.
+
+    Raises:
+        SchemaMismatch: the database is of another version.
+        KeyTrouble: keys are missing, or given for a database that is not encrypted.
+        StoreUnavailable: it cannot be reached, or the folder does not exist.
+    """
+    clock = clock or SystemClock()
+    engine = _engine(str(address), synchronous)
+    try:
+        prepare(engine, encrypted=keys is not None)
+        store = Store(engine, Vault(keys), clock)
+        _check_keys(store, keys, encrypting=encrypting)
+    except BaseException:
+        engine.close()
+        raise
+    return store
+
+
+def _checked(tenant: str) -> str:
+    if tenant == EVERYONE or not _TENANT.match(tenant):
+        raise Mistake(f"a tenant is named by 1 to 64 visible ASCII characters, and not {EVERYONE!r}")
+    return tenant
+
+
+def _engine(address: str, synchronous: str) -> SQLiteEngine | PostgresEngine:
+    if address == MEMORY:
+        return SQLiteEngine(None)
+    scheme = urlsplit(address).scheme if "://" in address else ""
+    if scheme in ("postgresql", "postgres"):
+        return PostgresEngine(address)
+    if scheme not in ("", "sqlite"):
+        raise Mistake(f"cannot open {scheme}://…; give a file path, :memory:, or postgresql://user@host/database")
+    path = Path(re.sub(r"^sqlite://(/)?", "", address) if scheme else address)
+    if path.is_dir():
+        raise Mistake(f"{path} is a folder; name a file in it, such as {path / 'everlog.db'}")
+    if synchronous.upper() not in ("NORMAL", "FULL"):
+        raise Mistake(f"synchronous is NORMAL or FULL, not {synchronous!r}")
+    return SQLiteEngine(path.expanduser().absolute(), synchronous=synchronous.upper())
+
+
+def _check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> None:
+    state: dict[str, Any] = dict(store.everywhere(lambda unit: unit.rows(rows.STATE)))
+    encrypted = state.get("encryption", "off") != "off"
+    if encrypted and keys is None:
+        raise KeyTrouble(
+            "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
+        )
+    if keys is not None and not encrypted and not encrypting:
+        raise KeyTrouble(
+            "this database is not encrypted, but a master key is given; run `everlog encrypt` to turn it on"
+        )
+    for tenant in store.tenants()[:1] if encrypted else ():
+        store.read(tenant, lambda unit: unit.secret())

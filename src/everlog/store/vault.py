@@ -1,0 +1,110 @@
+"""The keys in use: which version seals, which opens, kept unwrapped in memory only.
+
+A unit that seals asks the database for the newest version each time, under a shared row lock where the engine has
+them, so that rotation in another process can never strand a row under a version that is gone. Opening takes the
+version from the value and a small cache. Which owner has a key is a fact of the database; erasing the row shreds it.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from everlog.errors import Damaged, Erased, KeyTrouble
+from everlog.store import rows
+from everlog.store.keys import KEY_BYTES, NONCE_BYTES, DataKey, KeyProvider
+
+if TYPE_CHECKING:
+    from everlog.store.unit import Unit
+
+_CACHED_KEYS = 4096
+TENANT_OWNER = ""
+
+
+class Vault:
+    """Hands out data keys for one store."""
+
+    def __init__(self, provider: KeyProvider | None) -> None:
+        self.provider = provider
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, str, int, bytes], DataKey] = OrderedDict()
+
+    def newest(self, unit: "Unit", owner: str, found: list[tuple[Any, ...]]) -> DataKey:
+        """Return the key that seals now; `found` are the owner's key rows, newest first; the first one is made."""
+        if found:
+            version, wrapper, wrapped = found[0]
+            return self._unwrapped(unit, owner, version, wrapper, wrapped)
+        return self.renew(unit, owner, 1)
+
+    def renew(self, unit: "Unit", owner: str, version: int) -> DataKey:
+        """Make, store and return a fresh key of the owner."""
+        secret = unit.clock.random(KEY_BYTES)
+        wrapper, wrapped = self.wrap(unit, owner, version, secret)
+        unit.run(
+            rows.PUT_KEY,
+            {
+                "owner": owner,
+                "version": version,
+                "wrapper": wrapper,
+                "wrapped": wrapped,
+                "created_at": unit.now_us,
+            },
+        )
+        return self._remember((unit.tenant, owner, version, wrapped), DataKey(version, secret))
+
+    def wrap(self, unit: "Unit", owner: str, version: int, secret: bytes) -> tuple[str, bytes]:
+        """Return the name of the wrapping key and the wrapped secret."""
+        nonce = unit.clock.random(NONCE_BYTES)
+        place = _place(unit.tenant, owner, version)
+        if owner == TENANT_OWNER:
+            provider = self._provider()
+            return provider.name, provider.wrap(secret, place, nonce)
+        parent = unit.sealing_key(TENANT_OWNER)
+        assert parent is not None  # noqa: S101 -- only encrypted stores wrap
+        return f"tenant/{parent.version}", nonce + AESGCM(parent.secret).encrypt(nonce, secret, place)
+
+    def version(self, unit: "Unit", owner: str, version: int) -> DataKey:
+        """Return the version of an owner's key that a value names.
+
+        Raises:
+            Erased: the key is gone, so nothing sealed with it can be read again.
+        """
+        for found, wrapper, wrapped in unit.rows(rows.KEYS_OF, owner=owner):
+            if found == version:
+                return self._unwrapped(unit, owner, version, wrapper, wrapped)
+        raise Erased("the key of this thread is gone: it was erased")
+
+    def _unwrapped(self, unit: "Unit", owner: str, version: int, wrapper: str, wrapped: bytes) -> DataKey:
+        known = self._open.get((unit.tenant, owner, version, wrapped))
+        if known is not None:
+            return known
+        place = _place(unit.tenant, owner, version)
+        if owner == TENANT_OWNER:
+            secret = self._provider().unwrap(wrapper, wrapped, place)
+        else:
+            parent = unit.opening_key(TENANT_OWNER, int(wrapper.removeprefix("tenant/")))
+            try:
+                secret = AESGCM(parent.secret).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], place)
+            except InvalidTag as error:
+                raise Damaged("a thread's key does not open under its tenant's key") from error
+        return self._remember((unit.tenant, owner, version, wrapped), DataKey(version, secret))
+
+    def _remember(self, at: tuple[str, str, int, bytes], key: DataKey) -> DataKey:
+        with self._lock:
+            self._open[at] = key
+            while len(self._open) > _CACHED_KEYS:
+                self._open.popitem(last=False)
+        return key
+
+    def _provider(self) -> KeyProvider:
+        if self.provider is None:
+            raise KeyTrouble(
+                "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
+            )
+        return self.provider
+
+
+def _place(tenant: str, owner: str, version: int) -> bytes:
+    return f"{tenant}\x1fwrapped_key\x1f{owner}\x1f{version}".encode()
