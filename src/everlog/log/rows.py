@@ -5,14 +5,28 @@ marked `sealed` hold text, sealed under the owner's key. Ids of users, sessions,
 stand as they are, since they are looked up by.
 """
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, SmallInteger, String, Table, bindparam, func
-from sqlalchemy import UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    String,
+    Table,
+    bindparam,
+    func,
+)
+from sqlalchemy import UniqueConstraint, case
 
+from everlog.messages import KINDS
 from everlog.store.rows import ID, KEY, TENANT
+from everlog.store.sealed import Share
 from everlog.store.statements import among, metadata, scoped
 
 SEALED = {"sealed": True}
-BY_THREAD = {"erase": "thread"}
+BY_THREAD: dict[str, object] = {"erase": "thread"}
 
 thread = Table(
     "thread",
@@ -62,7 +76,11 @@ entry = Table(
     Column("model", KEY),
     Column("body", LargeBinary, info=SEALED),
     Index(None, "tenant", "chain"),
-    info={"erase": "tombstone", "clear": ("fp", "chain", "hash", "request", "model", "body")},
+    info={
+        "erase": "tombstone",
+        "clear": ("fp", "chain", "hash", "request", "model", "body"),
+        "share": Share(column="i"),
+    },
 )
 """A message. `size` is the UTF-8 bytes of `kind: text`; an erased one keeps position, kind, turn and time."""
 
@@ -87,7 +105,7 @@ turn = Table(
     Column("body", LargeBinary, info=SEALED),
     UniqueConstraint("tenant", "thread", "client_key"),
     Index(None, "tenant", "user"),
-    info=BY_THREAD,
+    info=BY_THREAD | {"share": Share(column="first", blank=("client_key",))},
 )
 """A user message and everything until the final reply. `content` tells a repeated client key from a misused one."""
 
@@ -111,7 +129,7 @@ blob_use = Table(
     Column("thread", ID, primary_key=True),
     Column("name", ID, primary_key=True),
     Column("i", BigInteger, primary_key=True, autoincrement=False),
-    info=BY_THREAD,
+    info=BY_THREAD | {"share": Share(column="i")},
 )
 """Which entries show a blob: the last one to be erased takes it along."""
 
@@ -191,7 +209,7 @@ request_item = Table(
 
 TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response, request, request_item)
 
-_by_thread = bindparam("thread")
+_by_thread: BindParameter[str] = bindparam("thread")
 
 THREAD = scoped(thread).select().where(thread.c.thread == _by_thread)
 THREAD_TO_WRITE = THREAD.with_for_update()
@@ -216,7 +234,25 @@ SEGMENTS = (
     scoped(segment).select(segment.c.owner, segment.c.upto).where(segment.c.thread == _by_thread).order_by(segment.c.n)
 )
 PUT_SEGMENT = scoped(segment).insert()
+DROP_SEGMENTS = scoped(segment).delete().where(segment.c.thread == _by_thread)
+FORKS_OF = (
+    scoped(segment)
+    .select(segment.c.thread, segment.c.n, segment.c.upto)
+    .where(segment.c.owner == bindparam("owner"))
+    .order_by(segment.c.thread)
+)
+BURY = (
+    scoped(thread)
+    .update()
+    .where(thread.c.thread == _by_thread, thread.c.erased_at.is_(None))
+    .values(key=None, title=None, parent=None, generation=thread.c.generation + 1, erased_at=bindparam("when"))
+)
+TOUCH_GENERATION = (
+    scoped(thread).update().where(thread.c.thread == _by_thread).values(generation=thread.c.generation + 1)
+)
+THREAD_IDS = scoped(thread).select(thread.c.thread, thread.c.next).order_by(thread.c.thread)
 
+_bare_size = case({n: len(kind) + 2 for n, kind in enumerate(KINDS)}, value=entry.c.kind)
 _ENTRY = (entry.c.i, entry.c.kind, entry.c.turn, entry.c.at, entry.c.request, entry.c.model, entry.c.body)
 _within = (entry.c.thread == _by_thread, entry.c.i >= bindparam("start"), entry.c.i < bindparam("stop"))
 ENTRIES = scoped(entry).select(*_ENTRY).where(*_within).order_by(entry.c.i).limit(bindparam("limit"))
@@ -237,7 +273,27 @@ PRINTS = (
 )
 LAST_PRINT = scoped(entry).select(entry.c.chain).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 CHAINED = scoped(entry).select(entry.c.thread, entry.c.i).where(among(entry.c.chain, "chains"))
+TURN_AT = scoped(entry).select(entry.c.turn).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 PUT_ENTRY = scoped(entry).insert()
+CLEAR_ENTRIES = (
+    scoped(entry)
+    .update()
+    .where(*_within)
+    .values(fp=None, chain=None, hash=None, request=None, model=None, body=None, size=_bare_size)
+)
+CLEAR_TURNS_ENTRIES = (
+    scoped(entry)
+    .update()
+    .where(entry.c.thread == _by_thread, among(entry.c.turn, "turns"))
+    .values(fp=None, chain=None, hash=None, request=None, model=None, body=None, size=_bare_size)
+)
+POSITIONS_OF_TURNS = (
+    scoped(entry)
+    .select(entry.c.i)
+    .where(entry.c.thread == _by_thread, among(entry.c.turn, "turns"), entry.c.body.is_not(None))
+    .order_by(entry.c.i)
+)
+HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 COUNTS = (
     scoped(entry)
     .select(entry.c.kind, func.count(), func.sum(entry.c.size))
@@ -258,6 +314,18 @@ TURN_OF_CLIENT = (
     .where(turn.c.thread == _by_thread, turn.c.client_key == bindparam("client_key"))
 )
 PUT_TURN = scoped(turn).insert()
+TURNS_OF_USER = (
+    scoped(turn)
+    .select(turn.c.thread, turn.c.n)
+    .where(turn.c.user == bindparam("user"))
+    .order_by(turn.c.thread, turn.c.n)
+)
+CLEAR_TURNS = (
+    scoped(turn)
+    .update()
+    .where(turn.c.thread == _by_thread, among(turn.c.n, "turns"))
+    .values(client_key=None, content=None, session=None, user=None, project=None, scope=None, timezone=None, body=None)
+)
 SET_TURN = (
     scoped(turn)
     .update()
@@ -268,6 +336,9 @@ SET_TURN = (
 BLOB = scoped(blob).select(blob.c.body).where(blob.c.thread == _by_thread, blob.c.name == bindparam("name"))
 PUT_BLOB = scoped(blob).insert(ignore=True)
 PUT_BLOB_USE = scoped(blob_use).insert(ignore=True)
+BLOB_USES = scoped(blob_use).select(blob_use.c.name, blob_use.c.i).where(blob_use.c.thread == _by_thread)
+DROP_BLOB_USES = scoped(blob_use).delete().where(blob_use.c.thread == _by_thread, among(blob_use.c.i, "positions"))
+DROP_BLOBS = scoped(blob).delete().where(blob.c.thread == _by_thread, among(blob.c.name, "names"))
 RETIRE_BLOBS = (
     scoped(blob)
     .update()

@@ -77,7 +77,6 @@ KEYS_OF = (
 )
 KEYS_TO_WRITE = KEYS_OF.with_for_update(read=True)
 KEYS_TO_CHANGE = KEYS_OF.with_for_update()
-OWNERS = scoped(wrapped_key).select(wrapped_key.c.owner).distinct().order_by(wrapped_key.c.owner)
 PUT_KEY = scoped(wrapped_key).insert()
 REWRAP = (
     scoped(wrapped_key)

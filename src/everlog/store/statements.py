@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Statement)
 
 DIALECTS = {
     "sqlite": sqlite.dialect(paramstyle="named"),
-    "postgresql": postgresql.psycopg.dialect(),
+    "postgresql": postgresql.psycopg.dialect(),  # type: ignore[no-untyped-call]
 }
 
 _crossing: dict[int, tuple[Statement, str]] = {}
@@ -170,7 +170,7 @@ def lint(statement: Statement) -> None:
                 pairs.append((left, right))
             elif left is not None and isinstance(element.right, BindParameter) and element.right.key == "tenant":
                 bound.add(left)
-    if isinstance(statement, postgresql.Insert):
+    if isinstance(statement, postgresql.Insert) and isinstance(statement.table, Table):
         bound.add(statement.table)
         tables.add(statement.table)
     for _ in pairs:

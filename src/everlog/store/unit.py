@@ -145,14 +145,20 @@ class Unit:
         """Whether what this unit writes is sealed."""
         if self._state is None:
             self._state = self.ask(rows.STATE)
-        state = dict(self._state())
-        self._state = lambda: list(state.items())
-        on = state.get("encryption", "off") != "off"
+        found = self._state()
+        self._state = lambda: found
+        on = ("encryption", "off") not in found
         if on and self._vault.provider is None:
             raise KeyTrouble(
                 "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
             )
         return on
+
+    @property
+    def master_key_name(self) -> str:
+        """Name of the master key that wraps now; empty where the store is not encrypted."""
+        provider = self._vault.provider
+        return provider.name if provider is not None and self.encrypted else ""
 
     def secret(self) -> bytes:
         """Return the tenant's secret, which keys its fingerprints and hashes; a writing unit makes it if need be."""

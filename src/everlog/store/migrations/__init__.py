@@ -28,8 +28,8 @@ def make_table(
     """
     postgres = op.get_context().dialect.name == "postgresql"
     partitions = context.config.attributes.get("partitions") or 0
-    options = {"postgresql_partition_by": "HASH (tenant)"} if partitions else {}
-    op.create_table(name, *columns, sqlite_with_rowid=False, **options)
+    by_tenant = "HASH (tenant)" if partitions else None
+    op.create_table(name, *columns, sqlite_with_rowid=False, postgresql_partition_by=by_tenant)
     for names in indexes:
         op.create_index(f"ix_{name}_{'_'.join(names)}", name, list(names))
     if not postgres:

@@ -1,0 +1,259 @@
+"""Entries: the log itself. Appending is one unit for whole turns; reading is by position, across forks.
+
+Positions are given out under the thread's row lock, so they have no gaps and no two writers share one. An append with
+a client key is stored once: repeated with the same content it returns where that stands, with other content it is
+refused. Nothing here edits an entry; erasure (`erase.py`) is the one exception and leaves a tombstone.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from everlog.clock import micros, moment
+from everlog.errors import Conflict, Mistake
+from everlog.log import blobs, rows
+from everlog.log.bodies import KIND_NUMBER, Body, decode, encode
+from everlog.log.fingerprints import GENESIS, Fingerprints
+from everlog.log.threads import ThreadRow
+from everlog.log.turns import NewTurn
+from everlog.messages import KINDS, Entry, Message, Origin
+from everlog.store import Unit
+from everlog.store.keys import digest
+from everlog.tokens import size_bytes, text_of, utf8
+
+PAGE = 1000
+"""Entries read by one statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """Where appended turns stand."""
+
+    first: int
+    """Position of the first entry."""
+    stop: int
+    """Position after the last entry."""
+    turn: int
+    """Number of the last turn."""
+    repeated: bool = False
+    """Whether they stood there before, by their client key."""
+
+
+def append(unit: Unit, thread: ThreadRow, turns: Sequence[NewTurn]) -> Appended:
+    """Append turns to a thread that this unit has loaded, and return where they stand.
+
+    Raises:
+        Conflict: a client key was used before, with other content.
+        Mistake: a turn is empty, or continues a thread without turns.
+        PartTooLarge: a part is above the limit.
+    """
+    if not turns or not all(turn.messages for turn in turns):
+        raise Mistake("a turn holds at least one message")
+    repeats = [_ask_repeat(unit, thread, turn) for turn in turns]
+    last = unit.ask(rows.LAST_PRINT, thread=_owner_of_last(thread), position=thread.next - 1) if thread.next else None
+    unit.expect(thread.id)
+    secret = unit.secret()
+    found = [None if repeat is None else next(iter(repeat()), None) for repeat in repeats]
+    if any(found):
+        return _repeated(thread, turns, found, secret)
+    chain = GENESIS if last is None else next(iter(last()), (None,))[0] or GENESIS
+    writer = _Writer(unit, thread, secret, chain)
+    for turn in turns:
+        writer.add(turn)
+    return writer.finish()
+
+
+def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None, *, media: bool = True) -> list[Entry]:
+    """Return the entries of `[start, stop)`, in order.
+
+    Args:
+        unit: the unit of work.
+        thread: the thread, as this unit loaded it.
+        start: first position.
+        stop: position after the last; the thread's end if None.
+        media: whether to fetch the bytes of images, sounds and files.
+    """
+    found: list[Entry] = []
+    for owner, begin, end in thread.spans(start, min(thread.next, thread.next if stop is None else stop)):
+        stored = unit.rows(rows.ENTRIES, thread=owner, start=begin, stop=end, limit=end - begin)
+        origins = _origins(unit, owner, stored)
+        found += [entry_of(unit, owner, row, origins.get(row[2], Origin()), media=media) for row in stored]
+    return found
+
+
+def at(unit: Unit, thread: ThreadRow, positions: Iterable[int], *, media: bool = False) -> dict[int, Entry]:
+    """Return the entries at some positions, by position."""
+    wanted: dict[str, list[int]] = {}
+    for i in positions:
+        if 0 <= i < thread.next:
+            wanted.setdefault(thread.owner(i), []).append(i)
+    return {
+        row[0]: entry_of(unit, owner, row, Origin(), media=media)
+        for owner, mine in wanted.items()
+        for row in unit.rows(rows.ENTRIES_AT, thread=owner, positions=mine)
+    }
+
+
+def entry_of(unit: Unit, owner: str, row: Sequence[Any], origin: Origin, *, media: bool) -> Entry:
+    """Return the entry of a stored row."""
+    i, kind, turn, micros_at, request, model, body = row[:7]
+    when = moment(micros_at)
+    if body is None:
+        return Entry(i=i, turn=turn, message=Message(kind=KINDS[kind], at=when), at=when, erased=True)
+    plain = unit.open(rows.entry.c.body, (owner, i), body)
+    fetch = (lambda name: blobs.read(unit, owner, name)) if media else None
+    message = decode(plain, kind, when, model=model, blob=fetch)
+    if request is not None:
+        origin = Origin(
+            request=request, session=origin.session, user=origin.user, project=origin.project, cwd=origin.cwd
+        )
+    return Entry(i=i, turn=turn, message=message, at=when, origin=origin)
+
+
+def content_hash(secret: bytes, i: int, kind: int, micros_at: int, turn: int, plain: bytes) -> bytes:
+    """Return the keyed hash that `verify` checks a row against: content, position, kind, turn and time."""
+    return digest(secret, b"entry", b"%d %d %d %d" % (i, kind, turn, micros_at), plain)
+
+
+class _Writer:
+    """Collects the rows of one append and hands them to the unit at the end."""
+
+    def __init__(self, unit: Unit, thread: ThreadRow, secret: bytes, chain: bytes) -> None:
+        self._unit = unit
+        self._thread = thread
+        self._secret = secret
+        self._prints = Fingerprints(secret, chain)
+        self._next = thread.next
+        self._turns = thread.turns
+        self._entries: list[dict[str, Any]] = []
+        self._turn_rows: list[dict[str, Any]] = []
+        self._blobs = blobs.Writer(unit, thread.id)
+
+    def add(self, turn: NewTurn) -> None:
+        if turn.more and not self._turns:
+            raise Mistake("there is no turn to continue in an empty thread")
+        number = self._turns - 1 if turn.more else self._turns
+        bodies = [encode(message, self._secret) for message in turn.messages]
+        if not turn.more:
+            self._turn_rows.append(self._turn_row(turn, number, bodies))
+            self._turns += 1
+        elif self._turn_rows and self._turn_rows[-1]["n"] == number:
+            self._turn_rows[-1]["state"] = int(turn.state)
+        else:
+            self._unit.run(rows.SET_TURN, {"thread": self._thread.id, "number": number, "new_state": int(turn.state)})
+        for n, (message, body) in enumerate(zip(turn.messages, bodies, strict=True)):
+            row = self._tombstone(message, number) if n in turn.erased else self._entry_row(message, body, turn, number)
+            self._entries.append(row)
+
+    def finish(self) -> Appended:
+        thread, unit = self._thread, self._unit
+        if self._turn_rows:
+            unit.run(rows.PUT_TURN, self._turn_rows)
+        unit.run(rows.PUT_ENTRY, self._entries)
+        self._blobs.finish()
+        unit.run(rows.GROW, {"thread": thread.id, "new_next": self._next, "new_turns": self._turns})
+        return Appended(first=thread.next, stop=self._next, turn=self._turns - 1)
+
+    def _tombstone(self, message: Message, number: int) -> dict[str, Any]:
+        i = self._next
+        self._next += 1
+        return dict.fromkeys(("fp", "chain", "hash", "request", "model", "body")) | {
+            "thread": self._thread.id,
+            "i": i,
+            "kind": KIND_NUMBER[message.kind],
+            "turn": number,
+            "at": self._unit.now_us if message.at is None else micros(message.at),
+            "size": len(message.kind) + 2,
+        }
+
+    def _entry_row(self, message: Message, body: Body, turn: NewTurn, number: int) -> dict[str, Any]:
+        unit, i = self._unit, self._next
+        self._next += 1
+        kind = KIND_NUMBER[message.kind]
+        when = unit.now_us if message.at is None else micros(message.at)
+        fingerprint, chain = self._prints.add(message)
+        for name, content in body.blobs.items():
+            self._blobs.add(name, content, i)
+        return {
+            "thread": self._thread.id,
+            "i": i,
+            "kind": kind,
+            "turn": number,
+            "at": when,
+            "size": len(message.kind) + 2 + size_bytes(message.text),
+            "fp": fingerprint,
+            "chain": chain,
+            "hash": content_hash(self._secret, i, kind, when, number, body.plain),
+            "request": turn.origin.request,
+            "model": message.model or turn.model if message.kind == "assistant" else message.model,
+            "body": unit.seal(rows.entry.c.body, (self._thread.id, i), body.plain),
+        }
+
+    def _turn_row(self, turn: NewTurn, number: int, bodies: Sequence[Body]) -> dict[str, Any]:
+        first = turn.messages[0]
+        cwd = turn.origin.cwd
+        sealed = None
+        if cwd is not None:
+            sealed = self._unit.seal(rows.turn.c.body, (self._thread.id, number), utf8(cwd))
+        return {
+            "thread": self._thread.id,
+            "n": number,
+            "first": self._next,
+            "state": int(turn.state),
+            "learn": int(turn.learn),
+            "at": self._unit.now_us if first.at is None else micros(first.at),
+            "client_key": turn.client_key,
+            "content": None if turn.client_key is None else _content(self._secret, bodies),
+            "session": turn.origin.session,
+            "user": turn.origin.user,
+            "project": turn.origin.project,
+            "scope": turn.scope,
+            "model": turn.model,
+            "timezone": turn.timezone,
+            "body": sealed,
+        }
+
+
+def _ask_repeat(unit: Unit, thread: ThreadRow, turn: NewTurn) -> Any:
+    if turn.client_key is None or turn.more:
+        return None
+    return unit.ask(rows.TURN_OF_CLIENT, thread=thread.id, client_key=turn.client_key)
+
+
+def _repeated(thread: ThreadRow, turns: Sequence[NewTurn], found: Sequence[Any], secret: bytes) -> Appended:
+    if not all(found):
+        raise Conflict("some of these turns were stored before, by their client keys, and some were not")
+    for turn, (number, _, content) in zip(turns, found, strict=True):
+        if _content(secret, [encode(message, secret) for message in turn.messages]) != bytes(content):
+            raise Conflict(f"client key {turn.client_key!r} was used before, in turn {number}, with other content")
+    if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(found)):
+        raise Conflict("these turns were stored before, but not in a row")
+    first = found[0][1]
+    return Appended(first=first, stop=found[-1][1] + len(turns[-1].messages), turn=found[-1][0], repeated=True)
+
+
+def _content(secret: bytes, bodies: Sequence[Body]) -> bytes:
+    return digest(secret, b"turn", *(body.plain for body in bodies))
+
+
+def _owner_of_last(thread: ThreadRow) -> str:
+    return thread.owner(thread.next - 1)
+
+
+def _origins(unit: Unit, owner: str, stored: Sequence[Sequence[Any]]) -> dict[int, Origin]:
+    if not stored:
+        return {}
+    found = {}
+    for row in unit.rows(rows.TURNS, thread=owner, start=stored[0][2], stop=stored[-1][2] + 1):
+        number, session, user, project, body = row[2], row[9], row[10], row[11], row[15]
+        if session or user or project or body:
+            cwd = None if body is None else text_of(unit.open(rows.turn.c.body, (owner, number), body))
+            found[number] = Origin(session=session, user=user, project=project, cwd=cwd)
+    return found
+
+
+def pages(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield `[start, stop)` in pieces that one statement reads."""
+    for begin in range(start, stop, PAGE):
+        yield begin, min(stop, begin + PAGE)

@@ -1,0 +1,202 @@
+"""Threads and forks: names, ids, and whose rows hold which positions.
+
+A fork copies nothing. It lists its *segments* flat, `(owner, upto)`: entry `i` lies under the owner of the first
+segment with `i < upto`, and from the last `upto` on under the fork itself. A node of the tree over `[a, b)` lies
+under the owner of entry `b - 1`, because that owner's own log is the same up to there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from everlog.clock import moment, new_id
+from everlog.errors import Erased, Mistake, UnknownThread
+from everlog.log import rows
+from everlog.store import Unit
+from everlog.tokens import text_of, utf8
+
+KEY_LENGTH = 200
+END = 1 << 62
+"""Above every position."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRow:
+    """A thread as one unit of work saw it."""
+
+    id: str
+    """Our own id, a UUIDv7; the key can change hands after an erasure, this never does."""
+    key: str | None
+    """The name its user gave; None once it is erased."""
+    title: str | None
+    created_at: datetime
+    next: int
+    """How many entries it has, shared ones included; the position of the next one."""
+    turns: int
+    """How many turns it has; the number of the next one."""
+    generation: int
+    """Rises with each erasure in it; what was read under another generation must not be written."""
+    parent: str | None
+    """Id of the thread it was forked from."""
+    segments: tuple[tuple[str, int], ...]
+    """Whose rows hold which positions, `(owner, upto)`, the thread's own last."""
+
+    def owner(self, i: int) -> str:
+        """Return the id of the thread under whose id the row of position `i` is stored."""
+        return next(owner for owner, upto in self.segments if i < upto)
+
+    def spans(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
+        """Yield `(owner, start, stop)` pieces that cover `[start, stop)`, in order."""
+        for owner, upto in self.segments:
+            if start >= stop:
+                return
+            if start < upto:
+                yield owner, start, min(stop, upto)
+                start = upto
+
+
+def find(unit: Unit, key: str) -> ThreadRow:
+    """Return the thread with a key.
+
+    Raises:
+        UnknownThread: the tenant has none.
+    """
+    found = unit.row(rows.THREAD_OF_KEY, key=key)
+    if found is None:
+        raise UnknownThread(f"no thread {key!r} here; `everlog threads` lists the ones there are")
+    return load(unit, found[0])
+
+
+def known(unit: Unit, key: str) -> str | None:
+    """Return the id of the thread with a key, or None."""
+    found = unit.row(rows.THREAD_OF_KEY, key=checked_key(key))
+    return None if found is None else found[0]
+
+
+def load(unit: Unit, thread: str) -> ThreadRow:
+    """Return a thread by its id; a writing unit locks it, so that positions are given out once.
+
+    Raises:
+        Erased: it was erased.
+    """
+    row = unit.ask(rows.THREAD_TO_WRITE if unit.writes else rows.THREAD, thread=thread)
+    segments = unit.ask(rows.SEGMENTS, thread=thread)
+    found = row()
+    if not found or found[0][8] is not None:
+        raise Erased("this thread was erased")
+    return _thread(unit, found[0], segments())
+
+
+def create(unit: Unit, key: str, *, title: str | None = None, parent: str | None = None) -> ThreadRow:
+    """Make an empty thread; the key must be free."""
+    thread = new_id(unit.clock)
+    unit.secret()
+    unit.run(
+        rows.PUT_THREAD,
+        {
+            "thread": thread,
+            "key": checked_key(key),
+            "title": _seal_title(unit, thread, title),
+            "created_at": unit.now_us,
+            "next": 0,
+            "turns": 0,
+            "generation": 0,
+            "erased_at": None,
+            "parent": parent,
+        },
+    )
+    return ThreadRow(
+        id=thread,
+        key=key,
+        title=title,
+        created_at=unit.now,
+        next=0,
+        turns=0,
+        generation=0,
+        parent=parent,
+        segments=((thread, END),),
+    )
+
+
+def ensure(unit: Unit, key: str, *, title: str | None = None) -> ThreadRow:
+    """Return the thread with a key, made if there is none."""
+    thread = known(unit, key)
+    return load(unit, thread) if thread is not None else create(unit, key, title=title)
+
+
+def fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None = None) -> ThreadRow:
+    """Make a thread that shares the parent's entries below `at` and goes its own way from there.
+
+    Raises:
+        Mistake: the parent has not as many entries.
+    """
+    if not 0 <= at <= parent.next:
+        raise Mistake(f"cannot fork at {at}: the thread has {parent.next} entries")
+    made = create(unit, key, title=title, parent=parent.id)
+    shared = tuple((owner, stop) for owner, _, stop in parent.spans(0, at))
+    if shared:
+        unit.run(
+            rows.PUT_SEGMENT,
+            [{"thread": made.id, "n": n, "owner": owner, "upto": upto} for n, (owner, upto) in enumerate(shared)],
+        )
+    turns = 0
+    if at:
+        last = unit.row(rows.TURN_AT, thread=parent.owner(at - 1), position=at - 1)
+        turns = 0 if last is None else last[0] + 1
+    unit.run(rows.GROW, {"thread": made.id, "new_next": at, "new_turns": turns})
+    return ThreadRow(
+        id=made.id,
+        key=key,
+        title=title,
+        created_at=made.created_at,
+        next=at,
+        turns=turns,
+        generation=0,
+        parent=parent.id,
+        segments=(*shared, (made.id, END)),
+    )
+
+
+def listed(unit: Unit, *, after: str = "", limit: int = 500) -> list[ThreadRow]:
+    """Return up to `limit` threads in the order they were made, after the one with id `after`."""
+    return [
+        _thread(unit, row, unit.rows(rows.SEGMENTS, thread=row[1]) if row[9] else [])
+        for row in unit.rows(rows.THREADS, after=after, limit=limit)
+    ]
+
+
+def entitle(unit: Unit, thread: ThreadRow, title: str | None) -> None:
+    """Set a thread's title."""
+    if title != thread.title:
+        unit.run(rows.SET_TITLE, {"thread": thread.id, "new_title": _seal_title(unit, thread.id, title)})
+
+
+def checked_key(key: str) -> str:
+    """Return a thread key that every engine can store and index.
+
+    Raises:
+        Mistake: it is empty, too long, or has characters that do not print.
+    """
+    if not key or len(key) > KEY_LENGTH or not key.isprintable():
+        raise Mistake(f"a thread's key is 1 to {KEY_LENGTH} printable characters; this one has {len(key)}")
+    return key
+
+
+def _thread(unit: Unit, row: tuple[Any, ...], segments: list[tuple[str, int]]) -> ThreadRow:
+    _, thread, key, title, created_at, next_, turns, generation, _, parent = row
+    return ThreadRow(
+        id=thread,
+        key=key,
+        title=None if title is None else text_of(unit.open(rows.thread.c.title, (thread,), title)),
+        created_at=moment(created_at),
+        next=next_,
+        turns=turns,
+        generation=generation,
+        parent=parent,
+        segments=(*segments, (thread, END)),
+    )
+
+
+def _seal_title(unit: Unit, thread: str, title: str | None) -> bytes | None:
+    return None if title is None else unit.seal(rows.thread.c.title, (thread,), utf8(title))

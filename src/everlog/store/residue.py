@@ -1,0 +1,99 @@
+"""What a deletion leaves on disk, and getting rid of it.
+
+Deleted rows are overwritten (`secure_delete`), but old pages stand in the write-ahead log until it is truncated, and a
+page that was moved can leave a copy behind. So after an erasure the log is folded in and cut to nothing, the files are
+searched for pieces of what was erased, and if one is found the whole file is written anew from its live rows.
+
+On PostgreSQL nothing of this is in our hands: dead rows, its log, replicas and backups keep what was stored. There the
+promise is made for encrypted stores, by the key that is gone, and is final once the master key that wrapped it is
+retired.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from everlog.store import rows
+from everlog.store.postgres import PostgresEngine
+from everlog.store.sqlite import SQLiteEngine
+from everlog.store.store import Store
+
+Probe: TypeAlias = bytes
+PROBE_BYTES = 24
+CHUNK = 4 * 1024 * 1024
+
+WAITING = "the write-ahead log beside the database, until other connections stop reading"
+POSTGRES_PLAIN = "dead rows until VACUUM, the server's write-ahead log, replicas and backups; encrypt to promise more"
+POSTGRES_SEALED = "ciphertext in dead rows, log, replicas and backups; unreadable once the master key {} is retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """What the database may still hold."""
+
+    clean: bool
+    holds: tuple[str, ...] = ()
+
+
+def residue(store: Store, probes: Sequence[Probe], *, wrapper: str = "") -> Residue:
+    """Clean up after an erasure and say what is left.
+
+    Args:
+        store: the store.
+        probes: pieces of what was erased, as they stood in rows.
+        wrapper: name of the master key that could still unwrap what was erased.
+    """
+    if isinstance(store.engine, PostgresEngine):
+        return _postgres(store, wrapper)
+    if store.engine.path is None:
+        return Residue(clean=True)
+    if not _truncated(store.engine):
+        return Residue(clean=False, holds=(WAITING,))
+    if found_in(store.engine.path, probes):
+        store.engine.maintain(lambda raw: raw.execute("VACUUM"))
+        if not _truncated(store.engine):
+            return Residue(clean=False, holds=(WAITING,))
+    return Residue(clean=True)
+
+
+def piece(plain: bytes) -> Probe | None:
+    """Return a piece from the middle of a stored value, long enough to be found again; None if it is too short."""
+    middle = len(plain) // 2
+    found = plain[max(0, middle - PROBE_BYTES // 2) :][:PROBE_BYTES]
+    return found if len(found) >= PROBE_BYTES else None
+
+
+def found_in(path: Path, probes: Sequence[Probe]) -> bool:
+    """Return whether one of the pieces stands in a database file or in the log beside it."""
+    if not probes:
+        return False
+    longest = max(map(len, probes))
+    for file in (path, path.with_name(path.name + "-wal")):
+        if not file.exists():
+            continue
+        with file.open("rb") as stream:
+            tail = b""
+            while chunk := stream.read(CHUNK):
+                window = tail + chunk
+                if any(probe in window for probe in probes):
+                    return True
+                tail = window[-longest:]
+    return False
+
+
+def _truncated(engine: SQLiteEngine) -> bool:
+    def act(raw: sqlite3.Connection) -> bool:
+        raw.execute("PRAGMA busy_timeout = 1000")
+        return not raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+    return engine.maintain(act)
+
+
+def _postgres(store: Store, wrapper: str) -> Residue:
+    if store.vault.provider is None or not wrapper:
+        return Residue(clean=False, holds=(POSTGRES_PLAIN,))
+    in_use = {name for (name,) in store.everywhere(lambda unit: unit.rows(rows.WRAPPERS))}
+    retired = wrapper != store.vault.provider.name and wrapper not in in_use
+    return Residue(clean=retired, holds=() if retired else (POSTGRES_SEALED.format(wrapper),))
