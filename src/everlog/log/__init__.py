@@ -1,0 +1,72 @@
+"""Keep what was said: threads and forks, turns and entries, large parts, sessions, erasure, verification, alignment.
+
+Comes in: messages, in turns. Goes out: entries, by position. The acts take a unit of work of the store, so that they
+compose: a caller appends and marks what is due in one transaction. It knows neither memories nor importers.
+"""
+
+from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
+from everlog.log.entries import Appended, append, at, read, seen
+from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
+from everlog.log.fingerprints import Print, leading, prints
+from everlog.log.instructions import instruct, instructions
+from everlog.log.threads import (
+    ThreadRow,
+    checked_key,
+    create,
+    ensure,
+    entitle,
+    find,
+    fork,
+    forks,
+    key_of,
+    known,
+    listed,
+    load,
+)
+from everlog.log.turns import NewTurn, TurnState, split
+from everlog.log.verify import Fault, Verified, verify
+
+__all__ = [
+    "Append",
+    "Compacted",
+    "Decision",
+    "Fork",
+    "Nothing",
+    "Print",
+    "Sibling",
+    "align",
+    "best",
+    "instruct",
+    "instructions",
+    "leading",
+    "prints",
+    "seen",
+    "Appended",
+    "Fault",
+    "NewTurn",
+    "Receipt",
+    "ThreadRow",
+    "TurnState",
+    "Verified",
+    "append",
+    "at",
+    "checked_key",
+    "create",
+    "ensure",
+    "entitle",
+    "erase_tenant",
+    "erase_thread",
+    "erase_user",
+    "find",
+    "fork",
+    "forks",
+    "key_of",
+    "known",
+    "listed",
+    "load",
+    "read",
+    "receipts",
+    "resume",
+    "split",
+    "verify",
+]

@@ -14,7 +14,7 @@ from everlog.clock import micros, moment
 from everlog.errors import Conflict, Mistake
 from everlog.log import blobs, rows
 from everlog.log.bodies import KIND_NUMBER, Body, decode, encode
-from everlog.log.fingerprints import GENESIS, Fingerprints
+from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
 from everlog.log.threads import ThreadRow
 from everlog.log.turns import NewTurn
 from everlog.messages import KINDS, Entry, Message, Origin
@@ -51,14 +51,14 @@ def append(unit: Unit, thread: ThreadRow, turns: Sequence[NewTurn]) -> Appended:
     if not turns or not all(turn.messages for turn in turns):
         raise Mistake("a turn holds at least one message")
     repeats = [_ask_repeat(unit, thread, turn) for turn in turns]
-    last = unit.ask(rows.LAST_PRINT, thread=_owner_of_last(thread), position=thread.next - 1) if thread.next else None
+    last = unit.ask(rows.LAST_CHAIN, thread=thread.owner(thread.next - 1), stop=thread.next) if thread.next else None
     unit.expect(thread.id)
     secret = unit.secret()
     found = [None if repeat is None else next(iter(repeat()), None) for repeat in repeats]
     if any(found):
         return _repeated(thread, turns, found, secret)
-    chain = GENESIS if last is None else next(iter(last()), (None,))[0] or GENESIS
-    writer = _Writer(unit, thread, secret, chain)
+    found_chain = [] if last is None else last()
+    writer = _Writer(unit, thread, secret, bytes(found_chain[0][0]) if found_chain else GENESIS)
     for turn in turns:
         writer.add(turn)
     return writer.finish()
@@ -80,6 +80,20 @@ def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None,
         origins = _origins(unit, owner, stored)
         found += [entry_of(unit, owner, row, origins.get(row[2], Origin()), media=media) for row in stored]
     return found
+
+
+def seen(unit: Unit, thread: ThreadRow) -> list[Print]:
+    """Return what alignment knows of a thread's entries, from position 0 on."""
+    return [
+        Print(
+            fp=ERASED if fp is None else bytes(fp),
+            kind=KINDS[kind],
+            size=size,
+            call=None if call is None else bytes(call),
+        )
+        for owner, start, stop in thread.spans(0, thread.next)
+        for kind, fp, call, size in unit.rows(rows.PRINTS, thread=owner, start=start, stop=stop)
+    ]
 
 
 def at(unit: Unit, thread: ThreadRow, positions: Iterable[int], *, media: bool = False) -> dict[int, Entry]:
@@ -158,7 +172,7 @@ class _Writer:
     def _tombstone(self, message: Message, number: int) -> dict[str, Any]:
         i = self._next
         self._next += 1
-        return dict.fromkeys(("fp", "chain", "hash", "request", "model", "body")) | {
+        return dict.fromkeys(rows.entry.info["clear"]) | {
             "thread": self._thread.id,
             "i": i,
             "kind": KIND_NUMBER[message.kind],
@@ -172,7 +186,7 @@ class _Writer:
         self._next += 1
         kind = KIND_NUMBER[message.kind]
         when = unit.now_us if message.at is None else micros(message.at)
-        fingerprint, chain = self._prints.add(message)
+        print_ = self._prints.add(message)
         for name, content in body.blobs.items():
             self._blobs.add(name, content, i)
         return {
@@ -182,8 +196,9 @@ class _Writer:
             "turn": number,
             "at": when,
             "size": len(message.kind) + 2 + size_bytes(message.text),
-            "fp": fingerprint,
-            "chain": chain,
+            "fp": print_.fp,
+            "chain": print_.chain,
+            "call": print_.call,
             "hash": content_hash(self._secret, i, kind, when, number, body.plain),
             "request": turn.origin.request,
             "model": message.model or turn.model if message.kind == "assistant" else message.model,
@@ -235,10 +250,6 @@ def _repeated(thread: ThreadRow, turns: Sequence[NewTurn], found: Sequence[Any],
 
 def _content(secret: bytes, bodies: Sequence[Body]) -> bytes:
     return digest(secret, b"turn", *(body.plain for body in bodies))
-
-
-def _owner_of_last(thread: ThreadRow) -> str:
-    return thread.owner(thread.next - 1)
 
 
 def _origins(unit: Unit, owner: str, stored: Sequence[Sequence[Any]]) -> dict[int, Origin]:

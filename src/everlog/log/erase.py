@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+
 from everlog.clock import new_id
+from everlog.errors import Erased
 from everlog.log import rows, threads
 from everlog.log.threads import END
 from everlog.store import Store, Unit, metadata, sealed
@@ -20,6 +22,7 @@ from everlog.store import rows as store_rows
 from everlog.store.keys import version_of
 from everlog.store.residue import Probe, piece, residue
 from everlog.store.rotation import rotate_owner
+from everlog.store.sealed import Table
 
 BATCH = 500
 PROBES = 64
@@ -133,7 +136,7 @@ def _begin(unit: Unit, target: Target, touched: tuple[str, ...]) -> Receipt:
 def _bury_turns(unit: Unit, receipt: Receipt, thread: str, turns: Sequence[int]) -> Receipt:
     positions = [i for (i,) in unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=list(turns))]
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
-    unit.count(rows.CLEAR_TURNS_ENTRIES, thread=thread, turns=list(turns))
+    unit.count(rows.CLEAR_ENTRIES_OF_TURNS, thread=thread, turns=list(turns))
     unit.count(rows.CLEAR_TURNS, thread=thread, turns=list(turns))
     dropped = _drop_blobs(unit, thread, positions)
     for sharer in {
@@ -159,26 +162,27 @@ def _drop_blobs(unit: Unit, thread: str, positions: Sequence[int]) -> int:
 
 def _hand_over(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
     """Copy what forks share with a buried thread to the nearest of them, and point the others there."""
-    heir = store.read(tenant, partial(_heir, thread=thread))
-    if heir is None:
-        return receipt
-    heir_id, upto = heir
-    copied = 0
-    for table in _shared_tables():
-        after: object = None
-        while True:
-            step = store.write(
-                tenant,
-                partial(_copy, table=table, owner=thread, heir=heir_id, upto=upto, after=after),
-                name="erase.copy",
-            )
-            if step is None:
-                break
-            after = step[0]
-            copied += step[1] if table is rows.entry else 0
-    receipt = replace(receipt, handed_over=receipt.handed_over + copied)
-    store.write(tenant, partial(_repoint, receipt=receipt, owner=thread, heir=heir_id), name="erase.hand_over")
+    while (heir := store.read(tenant, partial(_heir, thread=thread))) is not None:
+        try:
+            copied = sum(_copied(store, tenant, thread, *heir, table) for table in _shared_tables())
+            receipt = replace(receipt, handed_over=copied)
+            store.write(tenant, partial(_repoint, receipt=receipt, owner=thread, heir=heir[0]), name="erase.hand_over")
+        except Erased:
+            continue  # the heir was erased meanwhile: the next one inherits
+        break
     return receipt
+
+
+def _copied(store: Store, tenant: str, owner: str, heir: str, upto: int, table: Table) -> int:
+    after: object = None
+    copied = 0
+    while True:
+        batch = partial(_copy, table=table, owner=owner, heir=heir, upto=upto, after=after)
+        step = store.write(tenant, batch, name="erase.copy")
+        if step is None:
+            return copied if table is rows.entry else 0
+        after = step[0]
+        copied += step[1]
 
 
 def _heir(unit: Unit, thread: str) -> tuple[str, int] | None:
@@ -190,7 +194,8 @@ def _heir(unit: Unit, thread: str) -> tuple[str, int] | None:
     return nearest, -most
 
 
-def _copy(unit: Unit, table: Any, owner: str, heir: str, upto: int, after: object) -> tuple[object, int] | None:
+def _copy(unit: Unit, table: Table, owner: str, heir: str, upto: int, after: object) -> tuple[object, int] | None:
+    threads.load(unit, heir)
     found = sealed.rows_of(unit, table, owner, after, BATCH)
     if not found:
         return None
@@ -202,11 +207,12 @@ def _copy(unit: Unit, table: Any, owner: str, heir: str, upto: int, after: objec
     return found[-1][names.index(sealed.key_columns(table)[-1].name)], len(shared)
 
 
-def _shared_tables() -> list[Any]:
+def _shared_tables() -> list[Table]:
     return [table for table in metadata.sorted_tables if "share" in table.info]
 
 
 def _repoint(unit: Unit, receipt: Receipt, owner: str, heir: str) -> None:
+    threads.load(unit, heir)
     for fork in {fork for fork, _, _ in unit.rows(rows.FORKS_OF, owner=owner)}:
         old = unit.rows(rows.SEGMENTS, thread=fork)
         merged: list[tuple[str, int]] = []
@@ -256,7 +262,7 @@ def _drop_tenant(store: Store, tenant: str, receipt: Receipt) -> Receipt:
 _OF_TENANT = ("thread", "tombstone", "owner", "tenant")
 
 
-def _drop_all(unit: Unit, table: Any) -> int:
+def _drop_all(unit: Unit, table: Table) -> int:
     return unit.count(sealed.drop_all(table))
 
 

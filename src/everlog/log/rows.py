@@ -5,6 +5,8 @@ marked `sealed` hold text, sealed under the owner's key. Ids of users, sessions,
 stand as they are, since they are looked up by.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -15,15 +17,17 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Table,
+    UniqueConstraint,
+    and_,
     bindparam,
+    case,
     func,
 )
-from sqlalchemy import UniqueConstraint, case
 
 from everlog.messages import KINDS
 from everlog.store.rows import ID, KEY, TENANT
 from everlog.store.sealed import Share
-from everlog.store.statements import among, metadata, scoped
+from everlog.store.statements import among, joined, metadata, scoped
 
 SEALED = {"sealed": True}
 BY_THREAD: dict[str, object] = {"erase": "thread"}
@@ -71,6 +75,7 @@ entry = Table(
     Column("size", Integer, nullable=False),
     Column("fp", LargeBinary(16)),
     Column("chain", LargeBinary(16)),
+    Column("call", LargeBinary(16)),
     Column("hash", LargeBinary(16)),
     Column("request", KEY),
     Column("model", KEY),
@@ -78,7 +83,7 @@ entry = Table(
     Index(None, "tenant", "chain"),
     info={
         "erase": "tombstone",
-        "clear": ("fp", "chain", "hash", "request", "model", "body"),
+        "clear": ("fp", "chain", "call", "hash", "request", "model", "body"),
         "share": Share(column="i"),
     },
 )
@@ -214,6 +219,7 @@ _by_thread: BindParameter[str] = bindparam("thread")
 THREAD = scoped(thread).select().where(thread.c.thread == _by_thread)
 THREAD_TO_WRITE = THREAD.with_for_update()
 THREAD_OF_KEY = scoped(thread).select(thread.c.thread).where(thread.c.key == bindparam("key"))
+KEY_OF = scoped(thread).select(thread.c.key).where(thread.c.thread == _by_thread)
 THREADS = (
     scoped(thread)
     .select()
@@ -238,7 +244,8 @@ DROP_SEGMENTS = scoped(segment).delete().where(segment.c.thread == _by_thread)
 FORKS_OF = (
     scoped(segment)
     .select(segment.c.thread, segment.c.n, segment.c.upto)
-    .where(segment.c.owner == bindparam("owner"))
+    .join(thread, and_(joined(segment, thread), segment.c.thread == thread.c.thread))
+    .where(segment.c.owner == bindparam("owner"), thread.c.erased_at.is_(None))
     .order_by(segment.c.thread)
 )
 BURY = (
@@ -265,27 +272,21 @@ HASHED = (
     .order_by(entry.c.i)
     .limit(bindparam("limit"))
 )
-PRINTS = (
+PRINTS = scoped(entry).select(entry.c.kind, entry.c.fp, entry.c.call, entry.c.size).where(*_within).order_by(entry.c.i)
+LAST_CHAIN = (
     scoped(entry)
-    .select(entry.c.i, entry.c.kind, entry.c.fp, entry.c.chain, entry.c.size)
-    .where(*_within)
-    .order_by(entry.c.i)
+    .select(entry.c.chain)
+    .where(entry.c.thread == _by_thread, entry.c.i < bindparam("stop"), entry.c.chain.is_not(None))
+    .order_by(entry.c.i.desc())
+    .limit(1)
 )
-LAST_PRINT = scoped(entry).select(entry.c.chain).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 CHAINED = scoped(entry).select(entry.c.thread, entry.c.i).where(among(entry.c.chain, "chains"))
 TURN_AT = scoped(entry).select(entry.c.turn).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 PUT_ENTRY = scoped(entry).insert()
-CLEAR_ENTRIES = (
-    scoped(entry)
-    .update()
-    .where(*_within)
-    .values(fp=None, chain=None, hash=None, request=None, model=None, body=None, size=_bare_size)
-)
-CLEAR_TURNS_ENTRIES = (
-    scoped(entry)
-    .update()
-    .where(entry.c.thread == _by_thread, among(entry.c.turn, "turns"))
-    .values(fp=None, chain=None, hash=None, request=None, model=None, body=None, size=_bare_size)
+_cleared: dict[str, Any] = dict.fromkeys(entry.info["clear"]) | {"size": _bare_size}
+CLEAR_ENTRIES = scoped(entry).update().where(*_within).values(_cleared)
+CLEAR_ENTRIES_OF_TURNS = (
+    scoped(entry).update().where(entry.c.thread == _by_thread, among(entry.c.turn, "turns")).values(_cleared)
 )
 POSITIONS_OF_TURNS = (
     scoped(entry)

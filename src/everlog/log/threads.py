@@ -158,6 +158,18 @@ def fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None 
     )
 
 
+def forks(unit: Unit, thread: ThreadRow) -> list[ThreadRow]:
+    """Return the living threads that share rows of a thread."""
+    ids = {fork for fork, _, _ in unit.rows(rows.FORKS_OF, owner=thread.id)}
+    return [load(unit, fork) for fork in sorted(ids)]
+
+
+def key_of(unit: Unit, thread: str) -> str | None:
+    """Return the key of a thread by its id; None if it was erased."""
+    found = unit.row(rows.KEY_OF, thread=thread)
+    return None if found is None else found[0]
+
+
 def listed(unit: Unit, *, after: str = "", limit: int = 500) -> list[ThreadRow]:
     """Return up to `limit` threads in the order they were made, after the one with id `after`."""
     return [

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, bindparam
+from sqlalchemy import Column, ColumnElement, bindparam
+from sqlalchemy import Table as Table  # noqa: PLC0414 -- for those who walk the schema
 
 from everlog.store.statements import Statement, among, metadata, scoped
 from everlog.store.unit import Row, Unit

@@ -1,22 +1,23 @@
 """SQL as data: statements are built once, scoped to a tenant, checked, and compiled for a dialect.
 
 `scoped(table)` is how every statement of Everlog begins: it adds `tenant = :tenant`, and the unit of work binds its own
-tenant to it. `lint` proves the scope from the structure of the statement; the compiled text is checked a second time.
-The few statements that cross tenants are named in `unscoped`, each with its reason. SQLAlchemy builds and compiles;
+tenant to it. `lint.py` proves the scope, from the structure of each statement and from its text. The few statements that cross tenants are named in `unscoped`, each with its reason. SQLAlchemy builds and compiles;
 rows go straight to and from the driver (measured: a fifth of the cost of executing through SQLAlchemy's connections).
 """
 
-import re
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from sqlalchemy import ARRAY, BindParameter, Column, ColumnElement, MetaData, Table, bindparam, delete, select, update
+from sqlalchemy import ARRAY, Column, ColumnElement, LargeBinary, MetaData, Table, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql import Delete, Select, Update, operators, visitors
+from sqlalchemy.sql import Delete, Select, Update, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import BinaryExpression, ClauseElement
+from sqlalchemy.sql.visitors import InternalTraversal
+
+from everlog.store.lint import check
 
 metadata = MetaData(
     naming_convention={
@@ -92,9 +93,16 @@ def unscoped(statement: S, *, reason: str) -> S:
 
 
 class among(ColumnElement[bool]):  # noqa: N801 -- reads as an operator in a statement
-    """`column IN (…)` for a list parameter of any length, without making the statement anew for each length."""
+    """`column IN (…)` for a list parameter of any length, without making the statement anew for each length.
+
+    The column is of numbers, strings, or bytes of one fixed length.
+    """
 
     inherit_cache = False
+    _traverse_internals: ClassVar[Any] = [
+        ("column", InternalTraversal.dp_clauseelement),
+        ("name", InternalTraversal.dp_string),
+    ]
 
     def __init__(self, column: Column[Any], name: str) -> None:
         self.column = column
@@ -104,7 +112,14 @@ class among(ColumnElement[bool]):  # noqa: N801 -- reads as an operator in a sta
 @compiles(among, "sqlite")
 def _among_sqlite(element: among, compiler: SQLCompiler, **kw: Any) -> str:
     column = compiler.process(element.column, **kw)
-    return f"{column} IN (SELECT value FROM json_each({compiler.process(bindparam(element.name), **kw)}))"
+    values = compiler.process(bindparam(element.name), **kw)
+    if isinstance(element.column.type, LargeBinary):
+        size = element.column.type.length
+        return (
+            f"{column} IN (WITH RECURSIVE at(n) AS (VALUES (1) UNION ALL SELECT n + {size} FROM at"
+            f" WHERE n + {size} <= length({values})) SELECT substr({values}, n, {size}) FROM at)"
+        )
+    return f"{column} IN (SELECT value FROM json_each({values}))"
 
 
 @compiles(among, "postgresql")
@@ -114,18 +129,23 @@ def _among_postgresql(element: among, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{column} = ANY({compiler.process(values, **kw)})"
 
 
+def flat(values: Sequence[Any]) -> str | bytes:
+    """Return the values of a list parameter as SQLite takes them: JSON, or bytes one after the other."""
+    return b"".join(values) if values and isinstance(values[0], bytes) else json.dumps(values)
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The text of a statement for one dialect, with the values it already carries."""
 
     sql: str
     fixed: Mapping[str, Any]
-    names: frozenset[str]
-    writes: bool
+    lists: tuple[str, ...]
+    """Names of its list parameters."""
 
 
 class Compiler:
-    """Compiles and checks statements for one dialect, each once."""
+    """Compiles and checks statements for one dialect, each once; statements are constants, so all are kept."""
 
     def __init__(self, dialect: str) -> None:
         self._dialect = DIALECTS[dialect]
@@ -136,53 +156,17 @@ class Compiler:
         known = self._known.get(id(statement))
         if known is not None:
             return known[1]
-        lint(statement)
         compiled = statement.compile(dialect=self._dialect)
         sql = str(compiled)
-        if id(statement) not in _crossing and not _SCOPE.search(sql):
-            raise ValueError(f"this statement is not scoped to a tenant: {sql}")
-        fixed = {name: value for name, value in compiled.params.items() if value is not None}
-        result = Compiled(sql, fixed, frozenset(compiled.params), not isinstance(statement, Select))
+        if id(statement) not in _crossing:
+            check(statement, sql)
+        fixed = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
+        lists = tuple(part.name for part in visitors.iterate(statement) if isinstance(part, among))
+        result = Compiled(sql, fixed, lists)
         self._known[id(statement)] = (statement, result)
         return result
 
 
-_SCOPE = re.compile(r"\btenant = (:tenant|%\(tenant\)s)|INSERT INTO \w+ \(tenant\b")
-
-
-def lint(statement: Statement) -> None:
-    """Prove that every table of a statement is held to the unit's tenant.
-
-    Raises:
-        ValueError: a table is not; the message names it.
-    """
-    if id(statement) in _crossing:
-        return
-    tables: set[Table] = set()
-    bound: set[Table] = set()
-    pairs: list[tuple[Table, Table]] = []
-    for element in visitors.iterate(statement):
-        if isinstance(element, Table):
-            tables.add(element)
-        elif isinstance(element, BinaryExpression) and element.operator is operators.eq:
-            left, right = _tenant_of(element.left), _tenant_of(element.right)
-            if left is not None and right is not None:
-                pairs.append((left, right))
-            elif left is not None and isinstance(element.right, BindParameter) and element.right.key == "tenant":
-                bound.add(left)
-    if isinstance(statement, postgresql.Insert) and isinstance(statement.table, Table):
-        bound.add(statement.table)
-        tables.add(statement.table)
-    for _ in pairs:
-        for left, right in pairs:
-            if left in bound or right in bound:
-                bound |= {left, right}
-    loose = sorted(table.name for table in tables - bound)
-    if loose:
-        raise ValueError(f"statement is not scoped to a tenant in {', '.join(loose)}; begin it with scoped(table)")
-
-
-def _tenant_of(element: ClauseElement) -> Table | None:
-    if isinstance(element, Column) and element.name == "tenant" and isinstance(element.table, Table):
-        return element.table
-    return None
+def crossing() -> dict[str, str]:
+    """Return every statement that crosses tenants, as text, and its reason."""
+    return {str(statement): reason for statement, reason in _crossing.values()}

@@ -30,6 +30,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "thread", "name", "i", name="pk_blob_use"),
     )
     make_table(
+        "due",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("memory", sa.String(16)),
+        sa.Column("subject", sa.String(200)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("bucket", sa.SmallInteger(), nullable=False),
+        sa.Column("live", sa.SmallInteger(), nullable=False),
+        sa.Column("due_at", sa.BigInteger()),
+        sa.Column("upto", sa.BigInteger(), nullable=False),
+        sa.Column("lease_owner", sa.String(32)),
+        sa.Column("lease_until", sa.BigInteger()),
+        sa.Column("fence", sa.BigInteger(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("error_code", sa.String(64)),
+        sa.PrimaryKeyConstraint("tenant", "memory", "subject", name="pk_due"),
+        indexes=(("tenant", "thread"),),
+    )
+    make_table(
         "entry",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
@@ -40,6 +58,7 @@ def upgrade() -> None:
         sa.Column("size", sa.Integer(), nullable=False),
         sa.Column("fp", sa.LargeBinary(16)),
         sa.Column("chain", sa.LargeBinary(16)),
+        sa.Column("call", sa.LargeBinary(16)),
         sa.Column("hash", sa.LargeBinary(16)),
         sa.Column("request", sa.String(200)),
         sa.Column("model", sa.String(200)),
@@ -55,6 +74,19 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("body", sa.LargeBinary()),
         sa.PrimaryKeyConstraint("tenant", "thread", "fp", name="pk_instruction"),
+    )
+    make_table(
+        "node",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("nid", sa.BigInteger(), autoincrement=False),
+        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("prompt", sa.String(64)),
+        sa.Column("model", sa.String(200)),
+        sa.Column("inputs", sa.LargeBinary(16), nullable=False),
+        sa.Column("fallback", sa.SmallInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "nid", name="pk_node"),
     )
     make_table(
         "receipt",
@@ -106,6 +138,16 @@ def upgrade() -> None:
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "principal", "id", name="pk_response"),
         indexes=(("tenant", "thread"),),
+    )
+    make_table(
+        "saved_view",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("budget", sa.BigInteger(), autoincrement=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("owed", sa.SmallInteger(), nullable=False),
+        sa.Column("runs", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "budget", name="pk_saved_view"),
     )
     make_table(
         "segment",

@@ -1,0 +1,52 @@
+# The commands of the project. CI calls `check` and `test`; a newcomer needs `run` and `test`. Each sets up what it needs.
+
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+
+# The first Python of this machine that is new enough.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run check test test-long bench lock clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(READY) ## make .venv with the locked versions of everything (done once)
+
+$(READY): requirements/lock.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Everlog needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python)" >&2; exit 1; }
+	@echo "Setting up .venv (once, about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --require-hashes --no-deps --requirement requirements/lock.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(READY) ## load the sample conversation, show a view of it, and zoom to one message
+	@$(BIN)/python examples/first_look.py
+
+check: $(READY) ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(wildcard src tests examples benchmarks)
+	$(BIN)/lint-imports
+
+test: $(READY) ## all tests but the long ones
+	$(BIN)/python -m pytest -q -m "not long" -n $(WORKERS) --inline-snapshot=disable
+
+test-long: $(READY) ## all tests, in depth; EVERLOG_DATA names the folder of real conversations
+	$(BIN)/python -m pytest -q -n $(WORKERS) --inline-snapshot=disable --hypothesis-profile=long --timeout=7200
+
+bench: $(READY) ## each benchmark, at full length
+	@for script in $(sort $(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lock: $(READY) ## write requirements/lock.txt from pyproject.toml (newest versions: make lock UPGRADE=--upgrade)
+	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--all-extras --group build --group test --group check --group lock \
+		--custom-compile-command "make lock" --output-file requirements/lock.txt $(UPGRADE)
+
+clean: ## remove .venv and everything else that was made here
+	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

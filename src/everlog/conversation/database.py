@@ -1,0 +1,183 @@
+"""The door: open a database, pick a tenant, get at its threads.
+
+    import everlog
+
+    memory = everlog.open("chats.db")
+    thread = memory.thread("holiday")
+    thread.append("user", "Let us go to the sea in June.")
+    print(thread.tree.view(4_000))
+
+A program holds one `Everlog` for each database and closes it at the end. It may be shared by threads, and kept across
+`fork()`. `tenant(name)` is the same database behind another wall.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from everlog import log
+from everlog.clock import Clock, SystemClock
+from everlog.conversation.intake import Added, add
+from everlog.conversation.thread import Thread
+from everlog.errors import Mistake
+from everlog.log import Receipt, ThreadRow, Verified
+from everlog.messages import Conversation, Message
+from everlog.store import Store, Unit, open_store
+from everlog.store.keys import KeyProvider
+from everlog.store.rotation import Progress, encrypt, rotate
+
+DEFAULT_TENANT = "default"
+
+
+class Redactor(Protocol):
+    """Changes what is said before anything of it is stored."""
+
+    def __call__(self, message: Message) -> Message:
+        """Return the message to store; an error stops the append, and nothing is stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A thread in a list."""
+
+    key: str
+    title: str | None
+    entries: int
+    turns: int
+    forked_from: str | None
+    """Key of the thread it shares its beginning with."""
+
+
+class Everlog:
+    """A tenant's threads in one database."""
+
+    def __init__(self, store: Store, *, tenant: str = DEFAULT_TENANT, redactor: Redactor | None = None) -> None:
+        self.store = store
+        self.name = tenant
+        self._redactor = redactor
+
+    def tenant(self, name: str) -> "Everlog":
+        """Return the same database for another tenant; its rows never meet this one's."""
+        return Everlog(self.store, tenant=name, redactor=self._redactor)
+
+    def thread(self, key: str) -> Thread:
+        """Return the thread with a key; a new one is made by its first append."""
+        return Thread(self.store, self.name, log.checked_key(key), redact=self._redact)
+
+    def threads(self) -> Iterator[Overview]:
+        """Yield the tenant's threads in the order they were made."""
+        after = ""
+        while found := self.store.read(self.name, partial(_page, after=after)):
+            yield from (overview for _, overview in found)
+            after = found[-1][0]
+
+    def add(self, conversation: Conversation) -> Added:
+        """Bring in a conversation from elsewhere; what is here already is recognised and not stored again."""
+        return add(self.store, self.name, conversation, redact=self._redact)
+
+    def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
+        """Erase a thread, or all turns of an end user, and return the receipt.
+
+        Raises:
+            Mistake: not exactly one of them is named.
+            UnknownThread: there is no such thread.
+        """
+        if thread is not None and user is None:
+            found = self.store.read(self.name, partial(log.find, key=thread))
+            return log.erase_thread(self.store, self.name, found.id)
+        if user is None or thread is not None:
+            raise Mistake("name a thread or a user to erase, one of the two")
+        return log.erase_user(self.store, self.name, user)
+
+    def erase_tenant(self) -> Receipt:
+        """Erase everything of this tenant; only receipts stay."""
+        return log.erase_tenant(self.store, self.name)
+
+    def resume(self) -> list[Receipt]:
+        """Go on with erasures that were killed, or had to wait for other connections."""
+        return log.resume(self.store, self.name)
+
+    def receipts(self) -> list[Receipt]:
+        """Return the receipts of all erasures, oldest first."""
+        return log.receipts(self.store, self.name)
+
+    def verify(self, key: str | None = None) -> Iterator[Verified]:
+        """Check one thread, or all of them: positions, hashes, turns, large parts, and the tree over them."""
+        for name in [key] if key is not None else [overview.key for overview in self.threads()]:
+            yield from self.thread(name).verify()
+
+    def encrypt(self) -> Iterator[Progress]:
+        """Seal everything that a plain database holds; it must be opened with keys and `encrypting=True`."""
+        return encrypt(self.store)
+
+    def rotate_keys(self) -> Iterator[Progress]:
+        """Give every tenant and thread of the database a new key, and seal all rows under it."""
+        return rotate(self.store)
+
+    def close(self) -> None:
+        """Finish what is queued and close the database."""
+        self.store.close()
+
+    def __enter__(self) -> "Everlog":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _redact(self, message: Message) -> Message:
+        return message if self._redactor is None else self._redactor(message)
+
+
+def open(  # noqa: A001 -- `everlog.open` reads as it should
+    database: str | Path,
+    *,
+    tenant: str = DEFAULT_TENANT,
+    keys: KeyProvider | None = None,
+    redactor: Redactor | None = None,
+    clock: Clock | None = None,
+    synchronous: str = "NORMAL",
+    encrypting: bool = False,
+) -> Everlog:
+    """Open a database; a file that is not there is made.
+
+    Args:
+        database: a file path, `:memory:`, or `postgresql://user@host/database`.
+        tenant: whose threads; 1 to 64 visible ASCII characters.
+        keys: master keys, such as `everlog.MasterKeys.parse(text)`; they make a new database encrypted.
+        redactor: changes each message before anything of it is stored.
+        clock: where time and randomness come from.
+        synchronous: SQLite's setting. NORMAL survives a crash of the process, FULL a loss of power as well.
+        encrypting: open a plain database with keys, to call `encrypt` on it.
+
+    Raises:
+        SchemaMismatch: the database is of another version.
+        KeyTrouble: keys are missing, or given for a database that is not encrypted.
+        StoreUnavailable: it cannot be reached, or the folder does not exist.
+    """
+    store = open_store(
+        database, keys=keys, clock=clock or SystemClock(), synchronous=synchronous, encrypting=encrypting
+    )
+    return Everlog(store, tenant=tenant, redactor=redactor)
+
+
+def _page(unit: Unit, after: str) -> list[tuple[str, Overview]]:
+    found = log.listed(unit, after=after)
+    names = {row.id: row.key for row in found}
+    return [(row.id, _overview(unit, row, names)) for row in found]
+
+
+def _overview(unit: Unit, row: ThreadRow, names: dict[str, str | None]) -> Overview:
+    parent = row.parent
+    if parent is not None and parent not in names:
+        names[parent] = log.key_of(unit, parent)
+    return Overview(
+        key=row.key or "",
+        title=row.title,
+        entries=row.next,
+        turns=row.turns,
+        forked_from=None if parent is None else names[parent],
+    )

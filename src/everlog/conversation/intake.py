@@ -1,0 +1,187 @@
+"""Bringing in what was said elsewhere: each conversation is aligned with the log, so that it is there once.
+
+Imported again it adds nothing; grown, it adds what is new; edited, it becomes a fork at the edit, named
+`key~1`, `key~2` …. A killed import is resumed by running it again: what is there is recognised by its fingerprints.
+Long conversations go in pages, each its own unit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, groupby, islice
+
+from everlog import log
+from everlog.jsonl import Transcript
+from everlog.log import NewTurn, ThreadRow
+from everlog.messages import Conversation, Message
+from everlog.pump import mark_tree
+from everlog.store import Store, Unit
+
+PAGE = 1000
+"""Entries appended in one unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What became of one conversation."""
+
+    key: str
+    """The thread it is in."""
+    entries: int
+    """Entries appended."""
+    known: int
+    """Messages that were there already."""
+    instructions: int
+    """Leading system messages, kept beside the thread."""
+    forked_at: int | None
+    """Where it goes another way than its parent, or than what the log had."""
+
+
+def add(store: Store, tenant: str, conversation: Conversation, *, redact: Callable[[Message], Message]) -> Added:
+    """Put a conversation into the log, once.
+
+    Raises:
+        StoreUnavailable: nothing of the page at hand was stored; the pages before it were.
+    """
+    coming = _Coming(conversation, redact)
+    appended = 0
+    while True:
+        place = store.write(tenant, coming.place, name="import.begin")
+        done = _append_from(store, tenant, coming, place)
+        appended += done
+        if place.start + done == len(coming.messages):
+            return Added(
+                key=place.thread.key or conversation.key,
+                entries=appended,
+                known=len(coming.messages) - appended,
+                instructions=len(coming.leading),
+                forked_at=place.forked_at,
+            )
+
+
+def _append_from(store: Store, tenant: str, coming: "_Coming", place: "_Place") -> int:
+    """Append what is new, until it is done or somebody else appends to the same thread; return how many were."""
+    done = 0
+    for page in _pages(coming.turns(place.start)):
+        unit = partial(_append, thread=place.thread.id, at=place.thread.next + done, page=page)
+        if not store.write(tenant, unit, name="import.page"):
+            break
+        done += sum(len(turn.messages) for turn in page)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a conversation goes."""
+
+    thread: ThreadRow
+    start: int
+    """The first of its messages that is new there."""
+    forked_at: int | None = None
+
+
+class _Coming:
+    """A conversation on its way in."""
+
+    def __init__(self, conversation: Conversation, redact: Callable[[Message], Message]) -> None:
+        self._conversation = conversation
+        self._entries = conversation.entries if isinstance(conversation, Transcript) else None
+        messages = tuple(map(redact, conversation.messages))
+        # A transcript is a thread of ours already: its system entries were not leading when they were logged.
+        self.leading, self.messages = ((), messages) if self._entries is not None else log.leading(messages)
+
+    def place(self, unit: Unit) -> _Place:
+        """Find, fork or make the thread, in a unit that writes."""
+        known = log.known(unit, self._conversation.key)
+        if known is None:
+            place = self._new(unit)
+        else:
+            row = log.load(unit, known)
+            if self._conversation.title is not None:
+                log.entitle(unit, row, self._conversation.title)
+            place = self._aligned(unit, row)
+        log.instruct(unit, place.thread, [message.text for message in self.leading])
+        return place
+
+    def turns(self, start: int) -> Iterator[NewTurn]:
+        """Yield what is to be appended from message `start` on, as turns."""
+        if self._entries is None:
+            yield from log.split(self.messages[start:], origin=self._conversation.origin)
+            return
+        before = self._entries[start - 1].turn if start else None
+        pairs_left = zip(self._entries[start:], self.messages[start:], strict=True)
+        for (number, _), group in groupby(pairs_left, key=lambda pair: (pair[0].turn, pair[0].origin.request)):
+            pairs = list(group)
+            yield NewTurn(
+                messages=tuple(message for _, message in pairs),
+                erased=frozenset(n for n, (entry, _) in enumerate(pairs) if entry.erased),
+                origin=pairs[0][0].origin,
+                more=number == before,
+            )
+            before = number
+
+    def _new(self, unit: Unit) -> _Place:
+        conversation = self._conversation
+        parent = None if conversation.parent is None else log.known(unit, conversation.parent)
+        if parent is None:
+            return _Place(log.create(unit, conversation.key, title=conversation.title), 0)
+        row = log.load(unit, parent)
+        shared = min(max(0, conversation.shared - len(self.leading)), row.next)
+        return _Place(log.fork(unit, row, shared, conversation.key, title=conversation.title), shared, shared)
+
+    def _aligned(self, unit: Unit, row: ThreadRow) -> _Place:
+        erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
+        incoming = log.prints(unit.secret(), self.messages, erased)
+        candidates = [row, *log.forks(unit, row)]
+        found = log.best([(one, log.align(log.seen(unit, one), incoming)) for one in candidates])
+        match found:
+            case None if not row.next:
+                return _Place(row, 0)
+            case None:
+                return _Place(log.create(unit, self._free_key(unit), title=self._conversation.title), 0)
+            case thread, log.Append(start=start):
+                return _Place(thread, start)
+            case thread, log.Fork(at=at, start=start):
+                made = log.fork(unit, thread, at, self._free_key(unit), title=self._conversation.title)
+                return _Place(made, start, at)
+            case thread, _:
+                return _Place(thread, len(self.messages))
+
+    def _free_key(self, unit: Unit) -> str:
+        names = (f"{self._conversation.key}~{n}" for n in count(1))
+        return next(name for name in names if log.known(unit, name) is None)
+
+
+def _append(unit: Unit, thread: str, at: int, page: Sequence[NewTurn]) -> bool:
+    """Append a page, unless the thread has grown otherwise since it was aligned."""
+    row = log.load(unit, thread)
+    if row.next != at:
+        return False
+    appended = log.append(unit, row, page)
+    mark_tree(unit, thread, upto=appended.stop, live=False)
+    return True
+
+
+def _pages(turns: Iterator[NewTurn]) -> Iterator[list[NewTurn]]:
+    """Yield turns in pages of about `PAGE` messages; a longer turn is cut, and its rest continues it."""
+    page: list[NewTurn] = []
+    size = 0
+    for piece in _pieces(turns):
+        page.append(piece)
+        size += len(piece.messages)
+        if size >= PAGE:
+            yield page
+            page, size = [], 0
+    if page:
+        yield page
+
+
+def _pieces(turns: Iterator[NewTurn]) -> Iterator[NewTurn]:
+    for turn in turns:
+        for begin in range(0, len(turn.messages), PAGE):
+            yield replace(
+                turn,
+                messages=tuple(islice(turn.messages, begin, begin + PAGE)),
+                erased=frozenset(n - begin for n in turn.erased if begin <= n < begin + PAGE),
+                more=turn.more or begin > 0,
+            )

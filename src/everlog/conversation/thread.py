@@ -1,0 +1,171 @@
+"""One endless conversation, as a program holds it: append, read, fork, and what is derived from it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from everlog import jsonl, log
+from everlog.conversation.tree import Tree
+from everlog.errors import Conflict
+from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
+from everlog.messages import Entry, Kind, Message, Origin
+from everlog.memory.interface import Compactor
+from everlog.memory.tree import Extractive
+from everlog.memory.tree import Tree as TreeMemory
+from everlog.pump import Progress, Ran, mark_tree, run
+from everlog.store import Store, Unit
+
+PAGE = 1000
+
+Redact = Callable[[Message], Message]
+
+
+class Thread:
+    """A thread of a tenant. Made by the first append; until then it is empty and cannot be read."""
+
+    def __init__(self, store: Store, tenant: str, key: str, *, redact: Redact) -> None:
+        self.key = key
+        self._store = store
+        self._tenant = tenant
+        self._redact = redact
+        self._id: str | None = None
+
+    @property
+    def tree(self) -> Tree:
+        """The tree memory of this thread."""
+        return Tree(self._store, self._tenant, self.id)
+
+    @property
+    def id(self) -> str:
+        """Our own id of the thread.
+
+        Raises:
+            UnknownThread: nothing was appended to it yet.
+        """
+        if self._id is None:
+            self._id = self._store.read(self._tenant, partial(log.find, key=self.key)).id
+        return self._id
+
+    def append(
+        self,
+        kind: Kind,
+        text: str,
+        *,
+        author: str | None = None,
+        at: datetime | None = None,
+        client_key: str | None = None,
+        origin: Origin | None = None,
+    ) -> Appended:
+        """Append one message: a user's opens a turn, anything else belongs to the turn that is open.
+
+        Args:
+            kind: who speaks: system, user, assistant, tool_call, tool_result or note.
+            text: the words.
+            author: name of the speaker.
+            at: when it was said, aware; now if None.
+            client_key: makes a user's message idempotent: the same key with the same content is stored once.
+            origin: opaque ids of request, session, user and project.
+
+        Raises:
+            Conflict: the client key was used before, with other content.
+            Erased: the thread was erased.
+        """
+        message = Message(kind=kind, text=text, author=author, at=at)
+        turn = NewTurn(
+            messages=(message,),
+            client_key=client_key,
+            origin=origin or Origin(),
+            more=kind != "user",
+        )
+        return self.extend([turn])
+
+    def turn(
+        self,
+        messages: Iterable[Message],
+        *,
+        client_key: str | None = None,
+        state: TurnState = TurnState.COMPLETE,
+        origin: Origin | None = None,
+    ) -> Appended:
+        """Append a whole turn in one unit: a user's message and everything until the reply."""
+        turn = NewTurn(messages=tuple(messages), client_key=client_key, state=state, origin=origin or Origin())
+        return self.extend([turn])
+
+    def extend(self, turns: Sequence[NewTurn]) -> Appended:
+        """Append turns in one unit; all of them are stored, or none."""
+        redacted = [replace(turn, messages=tuple(map(self._redact, turn.messages))) for turn in turns]
+        self._id, appended = self._store.write(
+            self._tenant, partial(_append, key=self.key, thread=self._id, turns=redacted), name="log.append"
+        )
+        return appended
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        """Yield entries in order, read in pages; each page is one snapshot.
+
+        Raises:
+            UnknownThread: there is no such thread.
+        """
+        while True:
+            end = start + PAGE if stop is None else min(stop, start + PAGE)
+            page = self._store.read(self._tenant, partial(_entries, thread=self.id, start=start, stop=end))
+            yield from page
+            start += len(page)
+            if not page or start == stop:
+                return
+
+    def fork(self, at: int, key: str, *, title: str | None = None) -> "Thread":
+        """Return a new thread that shares the entries below `at` and goes its own way from there."""
+        made = Thread(self._store, self._tenant, log.checked_key(key), redact=self._redact)
+        unit = partial(_fork, thread=self.id, at=at, key=key, title=title)
+        made._id = self._store.write(self._tenant, unit, name="log.fork")  # noqa: SLF001 -- its own kind
+        return made
+
+    def pump(self, compactor: Compactor | None = None, *, on_progress: Progress | None = None) -> Ran:
+        """Build the lines of the tree that are still missing, in the calling thread.
+
+        Args:
+            compactor: answers what needs a compactor; the built-in one, which needs no model, if None.
+            on_progress: told after each write: lines built, and about how many are left.
+        """
+        compactor = compactor or Extractive()
+        memory = TreeMemory(model=compactor.model)
+        return run(self._store, self._tenant, self.id, memory, compactor, on_progress=on_progress)
+
+    def verify(self) -> Iterator[Verified]:
+        """Check the thread page by page: positions, hashes, turns, large parts."""
+        return log.verify(self._store, self._tenant, self.id)
+
+    def row(self) -> ThreadRow:
+        """Return what the database says of the thread now."""
+        return self._store.read(self._tenant, partial(log.load, thread=self.id))
+
+    def export(self) -> Iterator[bytes]:
+        """Yield the thread as lines of JSON, one entry each, as `everlog.jsonl` describes them."""
+        row = self.row()
+        parent = None
+        if row.parent is not None:
+            parent = self._store.read(self._tenant, partial(log.key_of, thread=row.parent))
+        shared = row.segments[-2][1] if parent is not None and len(row.segments) > 1 else 0
+        return jsonl.lines(
+            self.entries(0, row.next), key=self.key, title=row.title, parent=parent if shared else None, shared=shared
+        )
+
+
+def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) -> tuple[str, Appended]:
+    row = log.ensure(unit, key) if thread is None else log.load(unit, thread)
+    if not row.turns and turns[0].more:
+        turns = [replace(turns[0], more=False), *turns[1:]]
+    appended = log.append(unit, row, turns)
+    mark_tree(unit, row.id, upto=appended.stop)
+    return row.id, appended
+
+
+def _entries(unit: Unit, thread: str, start: int, stop: int) -> list[Entry]:
+    return log.read(unit, log.load(unit, thread), start, stop)
+
+
+def _fork(unit: Unit, thread: str, at: int, key: str, title: str | None) -> str:
+    if log.known(unit, key) is not None:
+        raise Conflict(f"there is a thread {key!r} already; name the fork otherwise")
+    return log.fork(unit, log.load(unit, thread), at, key, title=title).id

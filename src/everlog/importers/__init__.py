@@ -1,0 +1,129 @@
+"""Brings in the past: conversations as other programs, and Everlog itself, export them.
+
+In goes a path; out comes a stream of `Conversation`s, and of `Problem`s for those that cannot be read while the rest goes
+on. The form is recognised by what is in the file. Nothing is held but the conversation under way, so a file may be of
+any size; what the source leaves open or we leave out is counted. Importers know messages, not the log: whoever reads
+them decides what is new.
+
+    with read(Path("export.zip")) as reading:
+        for found in reading:
+            ...                       # Conversation | Problem
+        reading.tally                 # what was skipped, unknown, assumed
+
+Keys are stable: the same conversation, exported again, has the same one.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from everlog.errors import BadImport
+from everlog.importers import beam, chatgpt, claude_ai, claude_code, codex, everlog, locomo, openai
+from everlog.importers.records import Value, records
+from everlog.importers.report import Problem, Tally
+from everlog.importers.source import Limits, Source
+from everlog.messages import JSON, Conversation
+
+__all__ = ["FORMATS", "Limits", "Problem", "Reading", "Tally", "detect", "read"]
+
+_Knows: TypeAlias = Callable[[JSON], bool]
+_Reads: TypeAlias = Callable[[Iterable[Value | Problem], Source, Tally], Iterator[Conversation | Problem]]
+
+_FORMATS: dict[str, tuple[_Knows, _Reads]] = {
+    "everlog": (everlog.knows, everlog.conversations),
+    "codex": (codex.knows, codex.conversations),
+    "claude-code": (claude_code.knows, claude_code.conversations),
+    "chatgpt": (chatgpt.knows, chatgpt.conversations),
+    "claude-ai": (claude_ai.knows, claude_ai.conversations),
+    "locomo": (locomo.knows, locomo.conversations),
+    "beam": (beam.knows, beam.conversations),
+    "openai": (openai.knows, openai.conversations),
+}
+"""In the order in which they are tried: the narrow ones first."""
+
+FORMATS = tuple(sorted(_FORMATS))
+"""Names of the forms that can be read."""
+
+PROBED_VALUES = 50
+DEFAULT_LIMITS = Limits()
+
+
+class Reading(Iterator[Conversation | Problem]):
+    """An import under way: an iterator that knows how far it is."""
+
+    def __init__(self, source: Source, format_name: str) -> None:
+        self.format = format_name
+        """Name of the form."""
+        self.tally = Tally()
+        """What was counted so far; complete at the end."""
+        self._source = source
+        self._found = self._read()
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes there are to read."""
+        return self._source.size_bytes
+
+    @property
+    def done_bytes(self) -> int:
+        """How many of them were read."""
+        return self._source.done_bytes
+
+    def __next__(self) -> Conversation | Problem:
+        return next(self._found)
+
+    def close(self) -> None:
+        """Close the file; the end of the stream does so too."""
+        self._found.close()
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _read(self) -> Generator[Conversation | Problem]:
+        _, reads = _FORMATS[self.format]
+        count = 0
+        with self._source:
+            for found in reads(records(self._source), self._source, self.tally):
+                count += 1
+                yield found
+        if not count:
+            yield Problem(
+                where=self._source.path.name, reason=f"it holds no conversation of the form {self.format}", position=0
+            )
+
+
+def detect(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Return the name of the form that a file has, by its content.
+
+    Raises:
+        BadImport: the file cannot be read, or is of no form that we know.
+    """
+    with Source(path, limits) as source:
+        return _detect(source)
+
+
+def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> Reading:  # noqa: A002
+    """Begin to read the conversations of a file; `format` is one of `FORMATS`, by default the one it is detected to be.
+
+    Raises:
+        BadImport: here or while reading: the file is empty, damaged, ends too early, is not UTF-8, not JSON, beyond the
+            limits, or of no form that we know. What came out before is whole.
+    """
+    if format is not None and format not in FORMATS:
+        raise BadImport(f"{format} is not a form that can be imported; known are {', '.join(FORMATS)}")
+    return Reading(Source(path, limits), format or detect(path, limits=limits))
+
+
+def _detect(source: Source) -> str:
+    values = (item.value for item in records(source) if isinstance(item, Value))
+    for value in islice(values, PROBED_VALUES):
+        for name, (knows, _) in _FORMATS.items():
+            if knows(value):
+                return name
+    raise BadImport(f"{source.path} is of no form that can be imported; known are {', '.join(FORMATS)}")

@@ -1,0 +1,131 @@
+"""A tree of messages as conversations: the branch somebody went on with, and each other one as a fork of it.
+
+Sources keep edited questions and regenerated answers as siblings. A fork is named after the first node that is its own,
+which stays the same when the branch grows, so that a later export brings the same names.
+"""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+from everlog.importers.report import Malformed, Tally
+from everlog.messages import Conversation, Message, Origin
+
+DUPLICATE = "duplicate id, kept as a message of its own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node of a source's tree; it may hold no message, or several."""
+
+    parent: str | None
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A path from a root to a leaf."""
+
+    messages: tuple[Message, ...]
+    nodes: tuple[str, ...]
+    """The nodes that no earlier branch has, in order."""
+    fork: str | None = None
+    """The first of its own nodes, which names it; None for the first branch."""
+    parent: str | None = None
+    """`fork` of the branch it leaves, where `shared` is not 0."""
+    shared: int = 0
+    """How many of its messages, from the first, are that branch's too."""
+
+    def conversation(self, key: str, title: str | None, origin: Origin) -> Conversation:
+        """Return it as a conversation; `key` is that of the first branch."""
+
+        def name(fork: str | None) -> str:
+            return key if fork is None else f"{key}#{fork}"
+
+        return Conversation(
+            key=name(self.fork),
+            title=title,
+            messages=self.messages,
+            parent=name(self.parent) if self.shared else None,
+            shared=self.shared,
+            origin=origin,
+        )
+
+
+class Tree:
+    """The nodes of one conversation, in the order of the source."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._tally = tally
+
+    def add(self, name: str, node: Node) -> str | None:
+        """Add a node and return the name it got: another one if its id came before with other messages.
+
+        A node that says again what it said before is left out, and has no name.
+        """
+        known = self.nodes.get(name)
+        if known is not None and known.messages == node.messages:
+            self._tally.skipped["repeated message"] += 1
+            return None
+        if known is not None:
+            self._tally.assumed[DUPLICATE] += 1
+            number = 2
+            while f"{name}~{number}" in self.nodes:
+                number += 1
+            name = f"{name}~{number}"
+        self.nodes[name] = node
+        return name
+
+    def branches(self, active: str | None = None) -> Iterator[Branch]:
+        """Yield the branch that ends at `active` (else at the newest leaf), then the others that hold messages of their own.
+
+        Raises:
+            Malformed: nodes are each other's parents.
+        """
+        leaves = self._leaves()
+        first = active if active in self.nodes else next(reversed(leaves), None)
+        places: dict[str, tuple[str | None, int]] = {}
+        main: str | None = None
+        for leaf in [first, *leaves] if first is not None else leaves:
+            own, joint = self._path(leaf, places)
+            parent, shared = places.get(joint, (None, 0)) if joint is not None else (None, 0)
+            messages = [message for name in own for message in self.nodes[name].messages]
+            if messages and main is None:
+                main = own[0]
+            branch = own[0] if messages else parent
+            count = shared
+            for name in own:
+                count += len(self.nodes[name].messages)
+                places[name] = branch, count
+            if messages:
+                yield Branch(
+                    messages=(*self._messages_to(joint), *messages),
+                    nodes=tuple(own),
+                    fork=None if branch == main else branch,
+                    parent=None if parent == main else parent,
+                    shared=shared,
+                )
+        if len(places) < len(self.nodes):
+            raise Malformed("messages follow each other in a circle")
+
+    def _leaves(self) -> list[str]:
+        inner = {node.parent for node in self.nodes.values()}
+        return [name for name in self.nodes if name not in inner]
+
+    def _path(self, leaf: str, places: Container[str]) -> tuple[list[str], str | None]:
+        """Return the nodes from the first that has no place yet to the leaf, and the node before them."""
+        own: dict[str, None] = {}
+        name: str | None = leaf
+        while name is not None and name in self.nodes and name not in places:
+            if name in own:
+                raise Malformed("messages follow each other in a circle")
+            own[name] = None
+            name = self.nodes[name].parent
+        return [*reversed(own)], name if name in places else None
+
+    def _messages_to(self, name: str | None) -> list[Message]:
+        found: list[tuple[Message, ...]] = []
+        while name is not None and name in self.nodes:
+            found.append(self.nodes[name].messages)
+            name = self.nodes[name].parent
+        return [message for messages in reversed(found) for message in messages]

@@ -1,0 +1,184 @@
+"""Messages in the form of OpenAI's chat API, as programs dump them.
+
+Taken are a list of messages, an object with `messages`, a list of such objects, and JSON lines of either. A message has
+`role` and `content`; what else it may have (`name`, `tool_calls`, `function_call`, parts, a time) is read where it is.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from everlog.importers.blocks import Speaker, Speech
+from everlog.importers.records import Value
+from everlog.importers.report import Malformed, Problem, Tally, label
+from everlog.importers.shapes import Record, array, record, string
+from everlog.importers.source import Source
+from everlog.importers.times import moment
+from everlog.jsonl import dumps, encoded
+from everlog.messages import JSON, Conversation, Kind, Message, Origin
+
+FORMAT = "openai"
+KINDS_OF_ROLES: dict[str, Kind] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool_result",
+    "function": "tool_result",
+}
+TIMES = ("created_at", "create_time", "timestamp", "time", "created")
+IDENTITIES = ("id", "conversation_id", "thread_id", "session_id")
+REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+
+_STEM = re.compile(r"[^\w.-]+")
+
+
+def knows(value: JSON) -> bool:
+    """Whether value is a message, or holds a list of them."""
+    shape = record(value)
+    if isinstance(shape.get("role"), str):
+        return not {"content", "tool_calls", "function_call"}.isdisjoint(shape)
+    messages = shape.get("messages")
+    return isinstance(messages, list) and (not messages or any(map(knows, messages[:8])))
+
+
+def conversations(records: Iterable[Value | Problem], source: Source, tally: Tally) -> Iterator[Conversation | Problem]:
+    """Yield the conversations; all messages that stand by themselves are one, after those that are given whole."""
+    keys = _Keys(source.path.stem)
+    loose = _Talk(tally)
+    for item in records:
+        try:
+            if isinstance(item, Problem):
+                yield item
+            elif "messages" in record(item.value):
+                yield _whole(record(item.value), keys, tally)
+            else:
+                loose.add(item.value)
+        except Malformed as error:
+            assert isinstance(item, Value)
+            yield Problem(where=item.where, reason=str(error), position=item.position)
+    if loose.messages:
+        yield Conversation(key=keys.named(loose), messages=tuple(loose.messages))
+
+
+def _whole(shape: Record, keys: "_Keys", tally: Tally) -> Conversation:
+    """Return the conversation that an object with `messages` is."""
+    if not isinstance(shape["messages"], list):
+        raise Malformed("its messages are not a list")
+    talk = _Talk(tally)
+    for number, message in enumerate(shape["messages"], 1):
+        try:
+            talk.add(message)
+        except Malformed as error:
+            raise Malformed(f"its message {number}: {error}") from None
+    identity = next(filter(None, (string(shape.get(name)) for name in IDENTITIES)), None)
+    return Conversation(
+        key=f"{FORMAT}:{identity}" if identity else keys.named(talk),
+        title=string(shape.get("title")) or string(shape.get("name")),
+        messages=tuple(talk.messages),
+        origin=Origin(session=identity, user=string(shape.get("user"))),
+    )
+
+
+class _Keys:
+    """Names for conversations without an id: by the file's name and what is said up to the first question.
+
+    Both stay when the conversation grows. The second of the same name in a file has `:2` behind it.
+    """
+
+    def __init__(self, stem: str) -> None:
+        self._stem = _STEM.sub("-", stem)
+        self._met: Counter[str] = Counter()
+
+    def named(self, talk: "_Talk") -> str:
+        beginning: list[JSON] = [[message.kind, message.text] for message in talk.beginning]
+        digest = sha256(encoded(dumps(beginning))).hexdigest()[:16]
+        self._met[digest] += 1
+        name = f"{FORMAT}:{self._stem}:{digest}"
+        return name if self._met[digest] == 1 else f"{name}:{self._met[digest]}"
+
+
+class _Talk:
+    """The messages of one conversation, with the calls that still wait for an answer."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.messages: list[Message] = []
+        self._tally = tally
+        self._open: dict[str, str] = {}
+
+    @property
+    def beginning(self) -> list[Message]:
+        """The messages up to the first question."""
+        end = next((place for place, message in enumerate(self.messages) if message.kind == "user"), 0)
+        return self.messages[: end + 1]
+
+    def add(self, value: JSON) -> None:
+        """Take in one message.
+
+        Raises:
+            Malformed: it is not an object with a role.
+        """
+        shape = record(value)
+        role = string(shape.get("role"))
+        if role is None:
+            raise Malformed("it is not an object with a role")
+        kind = KINDS_OF_ROLES.get(role)
+        if kind is None:
+            self._tally.unknown[f"role {label(role)}"] += 1
+        speaker = Speaker(
+            kind=kind or "note",
+            author=string(shape.get("name")) if kind else role,
+            at=next((at for name in TIMES if (at := moment(shape.get(name), self._tally)) is not None), None),
+            id=string(shape.get("id")),
+            model=string(shape.get("model")) if kind == "assistant" else None,
+            meta=_small(record(shape.get("metadata"))),
+        )
+        speech = Speech(speaker, FORMAT, self._tally)
+        if kind == "tool_result":
+            self._answer(speech, shape)
+        else:
+            self._speak(speech, shape)
+        self.messages += speech.messages
+
+    def _speak(self, speech: Speech, shape: Record) -> None:
+        reasoned = sum(bool(shape.get(name)) for name in REASONING)
+        if reasoned:
+            self._tally.skipped["reasoning"] += reasoned
+        speech.add(shape.get("content"))
+        speech.add(string(shape.get("refusal")))
+        speech.add(string(record(shape.get("audio")).get("transcript")))
+        for value in array(shape.get("tool_calls")):
+            self._call(speech, record(value))
+        if isinstance(legacy := shape.get("function_call"), dict):
+            self._call(speech, {"function": legacy})
+        speech.pause(even_empty=not reasoned and not shape.get("content"))
+
+    def _call(self, speech: Speech, shape: Record) -> None:
+        asked = record(shape.get("function")) or record(shape.get("custom")) or shape
+        arguments = asked.get("arguments", asked.get("input", ""))
+        call = speech.call(
+            string(shape.get("id")),
+            string(asked.get("name")),
+            arguments if isinstance(arguments, str) else dumps(arguments),
+        )
+        self._open[call.call_id] = call.name
+
+    def _answer(self, speech: Speech, shape: Record) -> None:
+        """Add a result to the call it names, else to the last open call of its name, else to the last open one."""
+        name = string(shape.get("name"))
+        call_id = string(shape.get("tool_call_id"))
+        if call_id is None:
+            waiting = [open_id for open_id, tool in self._open.items() if name in {None, tool}] or [*self._open]
+            call_id = waiting[-1] if waiting else None
+        self._open.pop(call_id or "", None)
+        speech.answer(call_id, shape.get("content"), name=name)
+
+
+def _small(facts: Record) -> dict[str, JSON]:
+    """Return the facts that are short enough to be kept with each message."""
+    return {
+        name: fact
+        for name, fact in facts.items()
+        if isinstance(fact, int | float) or len(string(fact) or "x" * 999) < 256
+    }

@@ -1,0 +1,81 @@
+"""Tables of the tree, and all of its SQL.
+
+A node lies under the thread that owns its last entry, so a fork reads its parent's nodes. Nodes can be dropped and made
+again; a view cannot, since it depends on when it was read, but it holds no text: only which nodes it shows.
+"""
+
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
+
+from everlog.memory.tree.nodes import INDEX_BITS, pack, stop_of
+from everlog.store.rows import ID, KEY, TENANT
+from everlog.store.sealed import Share
+from everlog.store.statements import among, metadata, scoped
+
+
+def last_entry(nid: int) -> int:
+    """Return the last entry that a node covers."""
+    return stop_of(nid) - 1
+
+
+def covering(i: int) -> list[int]:
+    """Return the keys of every node that an entry can be under."""
+    return [pack(level, i >> level) for level in range(INDEX_BITS + 1)]
+
+
+node = Table(
+    "node",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False),
+    Column("size", Integer, nullable=False),
+    Column("prompt", String(64)),
+    Column("model", KEY),
+    Column("inputs", LargeBinary(16), nullable=False),
+    Column("fallback", SmallInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False, info={"sealed": True}),
+    info={"erase": "thread", "share": Share(column="nid", last=last_entry), "covers": covering},
+)
+"""A line. `size` is its bytes as shown; `model` made it, from `inputs`, or it is its own source if NULL."""
+
+view = Table(
+    "saved_view",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("budget", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+    Column("owed", SmallInteger, nullable=False),
+    Column("runs", Text, nullable=False),
+    info={"erase": "thread"},
+)
+"""A saved view: [[level, how many in a row], …] from entry 0 on."""
+
+TABLES = (node, view)
+
+_mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
+
+NODES = scoped(node).select(node.c.thread, node.c.nid, node.c.size, node.c.body).where(*_mine)
+BUILT = scoped(node).select(node.c.thread, node.c.nid).where(*_mine)
+PUT_NODE = scoped(node).insert(ignore=True)
+MADE_BY = (
+    scoped(node)
+    .select(node.c.model, node.c.fallback, func.count(), func.sum(node.c.size))
+    .where(node.c.thread == bindparam("thread"))
+    .group_by(node.c.model, node.c.fallback)
+)
+
+_of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))
+
+VIEW = scoped(view).select(view.c.version, view.c.owed, view.c.runs).where(*_of_budget)
+PUT_VIEW = scoped(view).insert(ignore=True)
+SET_VIEW = (
+    scoped(view)
+    .update()
+    .where(
+        view.c.thread == bindparam("thread"),
+        view.c.budget == bindparam("of_budget"),
+        view.c.version == bindparam("seen"),
+    )
+    .values(version=bindparam("new_version"), owed=bindparam("new_owed"), runs=bindparam("new_runs"))
+)

@@ -1,0 +1,108 @@
+"""Marks and leases: saying that a subject has something to do, and taking it on so that one worker is at it.
+
+A lease is a row's `lease_until` and its `fence`, a number that rises with each lease. Whoever holds it renews it in
+each unit in which it writes; if the fence has moved on, that unit stores nothing. A worker that was killed loses its
+lease by time alone.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zlib import crc32
+
+from everlog.clock import micros, new_id
+from everlog.memory.interface import Mark, Subject
+from everlog.pump import rows
+from everlog.store import Unit
+
+BUCKETS = 64
+
+
+class LeaseLost(Exception):
+    """The subject is leased to another worker by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A subject taken on."""
+
+    subject: Subject
+    fence: int
+    seconds: float
+    """How long it holds without being renewed."""
+
+
+def mark(unit: Unit, mark: Mark, *, thread: str | None = None) -> None:
+    """Note that a subject has something to do, in the unit that changes what it reads.
+
+    Args:
+        unit: the unit of work.
+        mark: the subject, and when to look.
+        thread: the thread that the subject hangs on, so that it is erased with it.
+    """
+    unit.run(rows.MARK, _new(mark.subject, thread, mark.due_at, mark.upto, live=mark.live))
+
+
+def mark_tree(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
+    """Note that a thread, by its id, has entries that its tree may not cover yet."""
+    subject = Subject(tenant=unit.tenant, memory="tree", key=thread)
+    mark(unit, Mark(subject=subject, due_at=unit.now, upto=upto, live=live), thread=thread)
+
+
+def claim(unit: Unit, subject: Subject, seconds: float) -> Lease | None:
+    """Take a subject on, or return None while another worker has it."""
+    unit.run(rows.PUT_DUE, _new(subject, None, unit.now, 0, live=False))
+    taken = unit.count(
+        rows.CLAIM,
+        of_memory=subject.memory,
+        of_subject=subject.key,
+        now=unit.now_us,
+        by=new_id(unit.clock),
+        until=_until(unit, seconds),
+    )
+    row = unit.row(rows.DUE, memory=subject.memory, subject=subject.key) if taken else None
+    return None if row is None else Lease(subject, row[0], seconds)
+
+
+def renew(unit: Unit, lease: Lease) -> None:
+    """Hold on to a subject; what the unit writes besides is stored only if that succeeds.
+
+    Raises:
+        LeaseLost: another worker has it, or it was erased.
+    """
+    if not unit.count(rows.RENEW, **_held(lease), until=_until(unit, lease.seconds)):
+        raise LeaseLost
+
+
+def finish(unit: Unit, lease: Lease, next_due: datetime | None) -> None:
+    """Let go of a subject that has nothing to do before `next_due`."""
+    unit.count(rows.FINISH, **_held(lease), next_due=None if next_due is None else micros(next_due))
+
+
+def release(unit: Unit, lease: Lease, reason: str | None) -> None:
+    """Let go of a subject that is still due; a reason counts as a failure."""
+    unit.count(rows.RELEASE, **_held(lease), more=int(reason is not None), reason=reason)
+
+
+def _held(lease: Lease) -> dict[str, object]:
+    return {"of_memory": lease.subject.memory, "of_subject": lease.subject.key, "held": lease.fence}
+
+
+def _until(unit: Unit, seconds: float) -> int:
+    return micros(unit.now + timedelta(seconds=seconds))
+
+
+def _new(subject: Subject, thread: str | None, due_at: datetime, upto: int, *, live: bool) -> dict[str, object]:
+    return {
+        "memory": subject.memory,
+        "subject": subject.key,
+        "thread": thread,
+        "bucket": crc32(subject.key.encode()) % BUCKETS,
+        "live": int(live),
+        "due_at": micros(due_at),
+        "upto": upto,
+        "lease_owner": None,
+        "lease_until": None,
+        "fence": 0,
+        "failures": 0,
+        "error_code": None,
+    }

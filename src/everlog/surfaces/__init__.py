@@ -1,0 +1,6 @@
+"""Where people and programs meet Everlog from outside: the command line, and the settings that all surfaces share.
+
+Comes in: arguments, environment, files named by the user. Goes out: calls of the library, and its answers as text or
+JSON. What a surface shows is the library's; it holds no rule of its own about conversations, and nothing in the library
+imports it. The environment is read in `config.py` only.
+"""

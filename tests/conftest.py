@@ -1,0 +1,67 @@
+"""What holds for every test: no network, no settings from outside, a skip in CI is a failure.
+
+PostgreSQL comes from `tests.postgres`; only tests that ask for one of its fixtures start a server.
+"""
+
+import ipaddress
+import os
+import sys
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+
+from tests.postgres import postgres_database, postgres_server, postgres_url
+
+__all__ = ["postgres_database", "postgres_server", "postgres_url"]
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+for name in [name for name in os.environ if name.startswith("EVERLOG_") and name != "EVERLOG_DATA"]:
+    del os.environ[name]
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
+settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)
+settings.load_profile("ci")  # `--hypothesis-profile=long` comes later and wins
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(refuse_network)
+
+
+def refuse_network(event: str, args: tuple[Any, ...]) -> None:
+    """Fail the test that names or reaches an address outside this machine."""
+    if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
+        host = args[1][0] if isinstance(args[1], tuple) else "localhost"  # anything else is a Unix socket
+    elif event in {"socket.getaddrinfo", "socket.gethostbyname"}:
+        host = args[0] or "localhost"
+    else:
+        return
+    if not is_loopback(host.decode() if isinstance(host, bytes) else host):
+        pytest.fail(f"a test tried to reach {host}; tests have no network")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return skip_is_failure((yield))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return skip_is_failure((yield))
+
+
+def skip_is_failure(report: Report) -> Report:
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"A skip in CI is a failure: {reason}"
+    return report

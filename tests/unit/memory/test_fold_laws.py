@@ -1,0 +1,107 @@
+"""Laws 3 and 4, and the stable beginning, over any history of appends, landing nodes and reads at several budgets."""
+
+from collections.abc import Collection, Mapping
+from math import ceil, log2
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, fit, settle, view_of
+from everlog.memory.tree.lines import PLACEHOLDER
+from everlog.memory.tree.nodes import children_of, cover, level_of, start_of, stop_of
+from everlog.memory.tree.render import Shown, parse
+from everlog.tokens import size_bytes
+
+BUDGETS = [MIN_BUDGET_BYTES, 300, 777, 2_000, 10_000]
+
+
+class Reading(RuleBasedStateMachine):
+    """A log of sizes, the nodes built so far, and a saved view for each budget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.texts: dict[int, str] = {}
+        self.saved: dict[int, View] = {}
+        self.low_mark = 0.5
+
+    @initialize(low_mark=st.sampled_from([0.0, 0.5, 0.85, 1.0]))
+    def choose(self, low_mark: float) -> None:
+        self.low_mark = low_mark
+
+    @rule(more=st.one_of(st.integers(1, 5), st.integers(1, 400)))
+    def append(self, more: int) -> None:
+        self.count += more
+
+    @rule(data=st.data(), size=st.integers(1, 600), most=st.sampled_from([3, 50, 1000]))
+    def build(self, data: st.DataObject, size: int, most: int) -> None:
+        """Build some of the nodes that are possible, wherever they are."""
+        possible = [
+            nid
+            for root in cover(0, self.count)
+            for nid in below(root)
+            if nid not in self.texts and (not level_of(nid) or all(half in self.texts for half in children_of(nid)))
+        ]
+        if possible:
+            first = data.draw(st.integers(0, len(possible) - 1))
+            for nid in possible[first : first + most]:
+                self.texts[nid] = "x" * (1 + (size + nid * 37) % 600)
+
+    @rule(budget=st.sampled_from(BUDGETS))
+    def read(self, budget: int) -> None:
+        before = self.saved.get(budget, View())
+        after = settle(before, self.count, budget=budget, low=int(budget * self.low_mark), weigh=self.weigh)
+        fitted = fit(after, budget=budget, weigh=self.weigh)
+        texts = tuple((nid, self.texts.get(nid, PLACEHOLDER)) for nid in fitted.lines)
+        shown = Shown(texts, fitted.hidden, fitted.notice)
+        assert tiles(after.lines, 0, self.count)
+        assert tiles(fitted.lines, fitted.hidden, self.count)
+        assert never_split(before.lines, after.lines)
+        assert never_split(after.lines, fitted.lines)
+        assert all(nid in self.texts for nid in set(after.lines) - set(before.lines) if level_of(nid))
+        assert size_bytes(shown.text) <= budget
+        assert parse(shown.text) == shown
+        assert reachable(parse(shown.text), self.count)
+        assert view_of(after.runs, owed=after.owed) == after
+        assert settle(after, self.count, budget=budget, low=int(budget * self.low_mark), weigh=self.weigh) == after
+        self.saved[budget] = after
+
+    @invariant()
+    def a_saved_view_stays_as_it_is(self) -> None:
+        for budget, view in self.saved.items():
+            grown = settle(view, self.count + 1, budget=10**9, low=10**9, weigh=self.weigh)
+            if not view.owed:
+                assert grown.lines[: len(view.lines)] == view.lines, budget
+
+    def weigh(self, nids: Collection[int]) -> Mapping[int, int]:
+        return {nid: len(self.texts[nid]) for nid in nids if nid in self.texts}
+
+
+def below(nid: int) -> list[int]:
+    return [nid] if not level_of(nid) else [*(one for half in children_of(nid) for one in below(half)), nid]
+
+
+def tiles(lines: Collection[int], start: int, stop: int) -> bool:
+    edges = [start, *map(stop_of, lines)]
+    return edges[-1] == stop and [start_of(nid) for nid in lines] == edges[:-1]
+
+
+def never_split(before: Collection[int], after: Collection[int]) -> bool:
+    """Each earlier line lies within one later line, or among those left out."""
+    spans = [(start_of(nid), stop_of(nid)) for nid in after]
+    first = spans[0][0] if spans else 1 << 40
+    return all(
+        stop_of(nid) <= first or any(start <= start_of(nid) and stop_of(nid) <= stop for start, stop in spans)
+        for nid in before
+    )
+
+
+def reachable(shown: Shown, count: int) -> bool:
+    """Every entry is under a line, or a block that the notice names, few enough zooms away."""
+    blocks = [*cover(0, shown.hidden), *(nid for nid, _ in shown.lines)]
+    most = ceil(log2(count)) + 1 if count > 1 else 1
+    return tiles(blocks, 0, count) and all(level_of(nid) + 1 <= most for nid in blocks)
+
+
+TestReading = pytest.mark.covers("A118", "A119", "A120", "A121", "A122", "A123", "A124")(Reading.TestCase)
