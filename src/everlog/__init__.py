@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from everlog.clock import Clock, SystemClock
     from everlog.conversation.database import Everlog, Overview, Redactor, open  # noqa: A004 -- reads as `everlog.open`
     from everlog.conversation.intake import Added
+    from everlog.conversation.stats import Stats
     from everlog.conversation.thread import Thread
     from everlog.conversation.tree import Tree
     from everlog.errors import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         UnknownAddress,
         UnknownThread,
     )
+    from everlog.importers import Problem, Reading, read
     from everlog.log import Appended, NewTurn, Receipt, TurnState
     from everlog.messages import Call, Conversation, Entry, Media, Message, Origin, Result, Unknown
     from everlog.store.keys import KeyProvider, MasterKeys
@@ -46,6 +48,8 @@ _HOME = {
     "everlog.conversation.thread": ("Thread",),
     "everlog.conversation.tree": ("Tree",),
     "everlog.conversation.intake": ("Added",),
+    "everlog.conversation.stats": ("Stats",),
+    "everlog.importers": ("Problem", "Reading", "read"),
     "everlog.log": ("Appended", "NewTurn", "Receipt", "TurnState"),
     "everlog.messages": ("Call", "Conversation", "Entry", "Media", "Message", "Origin", "Result", "Unknown"),
     "everlog.store.keys": ("KeyProvider", "MasterKeys"),
@@ -95,11 +99,14 @@ __all__ = [
     "Origin",
     "Overview",
     "PartTooLarge",
+    "Problem",
     "PumpTimeout",
+    "Reading",
     "Receipt",
     "Redactor",
     "Result",
     "SchemaMismatch",
+    "Stats",
     "StoreUnavailable",
     "SystemClock",
     "Thread",
@@ -111,6 +118,7 @@ __all__ = [
     "UnknownThread",
     "__version__",
     "open",
+    "read",
 ]
 
 

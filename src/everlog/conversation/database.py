@@ -21,6 +21,7 @@ from typing import Protocol
 from everlog import log
 from everlog.clock import Clock, SystemClock
 from everlog.conversation.intake import Added, add
+from everlog.conversation.stats import Stats, stats
 from everlog.conversation.thread import Thread
 from everlog.errors import Mistake
 from everlog.log import Receipt, ThreadRow, Verified
@@ -117,6 +118,10 @@ class Everlog:
     def rotate_keys(self) -> Iterator[Progress]:
         """Give every tenant and thread of the database a new key, and seal all rows under it."""
         return rotate(self.store)
+
+    def stats(self) -> Stats:
+        """Count the tenant's threads, messages and bytes."""
+        return self.store.read(self.name, stats)
 
     def close(self) -> None:
         """Finish what is queued and close the database."""

@@ -14,6 +14,7 @@ Keys are stable: the same conversation, exported again, has the same one.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -121,9 +122,9 @@ def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMI
 
 
 def _detect(source: Source) -> str:
-    values = (item.value for item in records(source) if isinstance(item, Value))
-    for value in islice(values, PROBED_VALUES):
-        for name, (knows, _) in _FORMATS.items():
-            if knows(value):
-                return name
+    with closing(records(source)) as found:
+        for item in islice(found, PROBED_VALUES):
+            for name, (knows, _) in _FORMATS.items():
+                if isinstance(item, Value) and knows(item.value):
+                    return name
     raise BadImport(f"{source.path} is of no form that can be imported; known are {', '.join(FORMATS)}")

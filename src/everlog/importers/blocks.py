@@ -129,6 +129,7 @@ class Speech:
         self, kind: Kind, text: str, author: str | None, parts: tuple[Part, ...], meta: Mapping[str, JSON]
     ) -> None:
         speaker = self._speaker
+        foreign = kind == "tool_result" != speaker.kind  # a tool's words, in a message of somebody else
         place = len(self.messages)
         message_id = f"{speaker.id}#{place}" if speaker.id is not None and place else speaker.id
         self.messages.append(
@@ -139,8 +140,8 @@ class Speech:
                 at=speaker.at,
                 parts=parts,
                 id=message_id,
-                model=speaker.model,
-                meta={**speaker.meta, **meta},
+                model=None if foreign else speaker.model,
+                meta=dict(meta) if foreign else {**speaker.meta, **meta},
             )
         )
 
@@ -172,7 +173,9 @@ def media_of(block: Record) -> Media | None:
         content = from_base64(data)
         return from_url(data, name=name) if content is None else _inline(content, name)
     if (content := from_base64(shape.get("data"))) is not None:
-        stated = f"audio/{shape.get('format')}" if block.get("type") == "input_audio" else string(shape.get("mimeType"))
+        stated = string(shape.get("mimeType"))
+        if suffix := string(shape.get("format")):
+            stated = media_type(f"audio.{suffix}", content)
         return _inline(content, name, stated)
     if file_id := string(shape.get("file_id")):
         return Media(media_type=media_type(name), url=file_id, name=name)

@@ -4,6 +4,7 @@ Sources keep edited questions and regenerated answers as siblings. A fork is nam
 which stays the same when the branch grows, so that a later export brings the same names.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
@@ -57,6 +58,7 @@ class Tree:
     def __init__(self, tally: Tally) -> None:
         self.nodes: dict[str, Node] = {}
         self._tally = tally
+        self._copies: Counter[str] = Counter()
 
     def add(self, name: str, node: Node) -> str | None:
         """Add a node and return the name it got: another one if its id came before with other messages.
@@ -69,10 +71,8 @@ class Tree:
             return None
         if known is not None:
             self._tally.assumed[DUPLICATE] += 1
-            number = 2
-            while f"{name}~{number}" in self.nodes:
-                number += 1
-            name = f"{name}~{number}"
+            self._copies[name] += 1
+            return self.add(f"{name}~{self._copies[name] + 1}", node)
         self.nodes[name] = node
         return name
 
@@ -82,6 +82,7 @@ class Tree:
         Raises:
             Malformed: nodes are each other's parents.
         """
+        self._refuse_circles()
         leaves = self._leaves()
         first = active if active in self.nodes else next(reversed(leaves), None)
         places: dict[str, tuple[str | None, int]] = {}
@@ -105,8 +106,18 @@ class Tree:
                     parent=None if parent == main else parent,
                     shared=shared,
                 )
-        if len(places) < len(self.nodes):
-            raise Malformed("messages follow each other in a circle")
+
+    def _refuse_circles(self) -> None:
+        known: set[str] = set()
+        for start in self.nodes:
+            path: dict[str, None] = {}
+            name: str | None = start
+            while name is not None and name in self.nodes and name not in known:
+                if name in path:
+                    raise Malformed("messages follow each other in a circle")
+                path[name] = None
+                name = self.nodes[name].parent
+            known.update(path)
 
     def _leaves(self) -> list[str]:
         inner = {node.parent for node in self.nodes.values()}
@@ -114,14 +125,12 @@ class Tree:
 
     def _path(self, leaf: str, places: Container[str]) -> tuple[list[str], str | None]:
         """Return the nodes from the first that has no place yet to the leaf, and the node before them."""
-        own: dict[str, None] = {}
+        own: list[str] = []
         name: str | None = leaf
         while name is not None and name in self.nodes and name not in places:
-            if name in own:
-                raise Malformed("messages follow each other in a circle")
-            own[name] = None
+            own.append(name)
             name = self.nodes[name].parent
-        return [*reversed(own)], name if name in places else None
+        return own[::-1], name if name in places else None
 
     def _messages_to(self, name: str | None) -> list[Message]:
         found: list[tuple[Message, ...]] = []

@@ -48,8 +48,12 @@ def _branches(value: JSON, source: Source, tally: Tally) -> Iterator[Conversatio
     identity = string(shape.get("conversation_id")) or string(shape.get("id")) or _digest(mapping)
     project = string(shape.get("gizmo_id")) or string(shape.get("conversation_template_id"))
     origin = Origin(session=identity, project=project)
+    found = False
     for branch in tree.branches(string(shape.get("current_node"))):
         yield branch.conversation(f"{KEY}:{identity}", string(shape.get("title")), origin)
+        found = True
+    if not found:
+        tally.skipped["empty conversation"] += 1
 
 
 def _tree(mapping: Record, source: Source, tally: Tally) -> Tree:

@@ -58,7 +58,8 @@ class Reader:
 
     def _message(self, name: str, kind: Kind, draft: Draft, message: Record) -> Message:
         content, facts = record(message.get("content")), record(message.get("metadata"))
-        author = string(record(message.get("author")).get("name"))
+        speaker = record(message.get("author"))
+        author = string(speaker.get("name")) or (string(speaker.get("role")) if kind == "note" else None)
         text, parts = draft.text, tuple(draft.parts)
         identity = string(message.get("id")) or name
         if kind == "tool_call":
@@ -100,9 +101,6 @@ class Reader:
     def _fill(self, draft: Draft, content: Record, message: Record) -> None:
         kind, parts = content.get("content_type"), content.get("parts")
         facts = record(message.get("metadata"))
-        profile = record(facts.get("user_context_message_data"))
-        for text in (profile.get("about_user_message"), profile.get("about_model_message")):
-            draft.say(string(text) or "")
         if kind == "user_editable_context":
             draft.say(string(content.get("user_profile")) or "")
             draft.say(string(content.get("user_instructions")) or "")
@@ -112,6 +110,10 @@ class Reader:
             self._parts(draft, parts, facts)
         elif content:
             draft.keep(content, kind)
+        if not draft:  # before 2024, custom instructions stood beside an empty text
+            profile = record(facts.get("user_context_message_data"))
+            draft.say(string(profile.get("about_user_message")) or "")
+            draft.say(string(profile.get("about_model_message")) or "")
         self._attachments(draft, facts)
 
     def _parts(self, draft: Draft, parts: list[JSON], facts: Record) -> None:
@@ -157,8 +159,9 @@ class Reader:
         elif content is None:
             self._tally.skipped["attachment above the limit"] += 1
         stored = found[0] if isinstance(found, tuple) else found
-        name = name or stored or (f"audio.{shape['format']}" if string(shape.get("format")) else None)
-        return Media(media_type=media_type(name, content, stated), content=content, url=pointer, name=name)
+        name = name or stored
+        guess = name or f"recording.{shape.get('format')}"
+        return Media(media_type=media_type(guess, content, stated), content=content, url=pointer, name=name)
 
 
 def _kind(message: Record, kind_of_content: object) -> Kind:
@@ -195,7 +198,6 @@ def _is_of(attachment: Record, pointer: str) -> bool:
 def _meta(message: Record, content: Record, facts: Record) -> dict[str, JSON]:
     status = string(message.get("status"))
     return compact(
-        role=role if (role := string(record(message.get("author")).get("role"))) and _is_odd(role) else None,
         hidden=facts.get("is_visually_hidden_from_conversation") is True,
         weight=0 if message.get("weight") == 0 else None,
         status=status if status != "finished_successfully" else None,
@@ -205,7 +207,3 @@ def _meta(message: Record, content: Record, facts: Record) -> dict[str, JSON]:
         title=string(content.get("title")),
         error=string(content.get("name")),
     )
-
-
-def _is_odd(role: str) -> bool:
-    return role not in {"user", "assistant", "system", "tool"}

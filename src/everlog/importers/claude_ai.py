@@ -50,8 +50,12 @@ def _branches(shape: Record, tally: Tally) -> Iterator[Conversation]:
     tree, newest = _tree(shape["chat_messages"], string(shape.get("model")), tally)
     project = string(record(shape.get("project")).get("uuid")) or string(shape.get("project_uuid"))
     origin = Origin(session=identity, project=project, user=string(record(shape.get("account")).get("uuid")))
+    found = False
     for branch in tree.branches(string(shape.get("current_leaf_message_uuid")) or newest):
         yield branch.conversation(f"{KEY}:{identity}", string(shape.get("name")), origin)
+        found = True
+    if not found:
+        tally.skipped["empty conversation"] += 1
 
 
 def _tree(chat_messages: list[JSON], model: str | None, tally: Tally) -> tuple[Tree, str | None]:

@@ -99,6 +99,8 @@ class _Session:
                 self._tally.skipped["summary of another session"] += 1
 
     def _title(self, branch: Branch, *, main: bool) -> str | None:
+        """Return the title of a branch: as given, else the summary that ends in it, else another one of the session."""
         own = [title for leaf, title in self._summaries.items() if leaf in branch.nodes]
-        given = [self._titles[kind] for kind in TITLES if kind in self._titles] if main else []
-        return next(filter(None, [*given, *reversed(own)]), None)
+        given = [self._titles[kind] for kind in TITLES if kind in self._titles]
+        other = [title for leaf, title in self._summaries.items() if leaf in self._lines]
+        return next(filter(None, [*given, *reversed(own), *reversed(other)] if main else reversed(own)), None)

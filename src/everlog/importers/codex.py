@@ -132,6 +132,7 @@ class _Rollout:
         if added is not None:
             if messages[0].kind == "user":
                 self._turns.append(len(self._path))
+                self._turn = replace(self._turn, meta={})
             self._path.append(added)
 
     def _compacted(self, payload: Record, at: datetime | None) -> None:

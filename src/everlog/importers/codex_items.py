@@ -38,7 +38,7 @@ class Turn:
     model: str | None = None
     cwd: str | None = None
     meta: Mapping[str, JSON] = field(default_factory=dict)
-    """Facts of the session, kept with what the person says."""
+    """Facts of the session, kept with the first thing that the person says."""
 
 
 def item_messages(item: Record, at: datetime | None, turn: Turn, tally: Tally) -> list[Message]:

@@ -142,8 +142,8 @@ class _Talk:
         self.messages += speech.messages
 
     def _speak(self, speech: Speech, shape: Record) -> None:
-        reasoned = sum(bool(shape.get(name)) for name in REASONING)
-        if reasoned:
+        before = self._tally.skipped["reasoning"]
+        if reasoned := sum(bool(shape.get(name)) for name in REASONING):
             self._tally.skipped["reasoning"] += reasoned
         speech.add(shape.get("content"))
         speech.add(string(shape.get("refusal")))
@@ -152,7 +152,7 @@ class _Talk:
             self._call(speech, record(value))
         if isinstance(legacy := shape.get("function_call"), dict):
             self._call(speech, {"function": legacy})
-        speech.pause(even_empty=not reasoned and not shape.get("content"))
+        speech.pause(even_empty=self._tally.skipped["reasoning"] == before)
 
     def _call(self, speech: Speech, shape: Record) -> None:
         asked = record(shape.get("function")) or record(shape.get("custom")) or shape

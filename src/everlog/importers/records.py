@@ -7,7 +7,7 @@ lone surrogates and numbers of any size, as the streaming parsers built on yajl 
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Self
@@ -35,7 +35,7 @@ class Value:
     value: JSON
 
 
-def records(source: Source) -> Iterator[Value | Problem]:
+def records(source: Source) -> Generator[Value | Problem]:
     """Yield the values of a source in order: elements of lists, lines, or the one object that a document is.
 
     A line that is not JSON is a `Problem`, and the next ones follow.

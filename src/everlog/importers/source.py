@@ -109,8 +109,8 @@ class Source:
 
         Only its name if it is larger than the limit; None if it is not in the archive.
         """
-        found = _FILE_ID.search(pointer)
-        member = self._index().get(found[0]) if found else None
+        found = _FILE_ID.findall(pointer)  # the last one: the pointer's scheme may be `file-service`
+        member = self._index().get(found[-1]) if found else None
         if member is None:
             return None
         name = PurePosixPath(member.filename).name

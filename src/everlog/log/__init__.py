@@ -9,6 +9,7 @@ from everlog.log.entries import Appended, append, at, read, seen
 from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.instructions import instruct, instructions
+from everlog.log.sessions import answer, answered, join, members
 from everlog.log.threads import (
     ThreadRow,
     checked_key,
@@ -23,33 +24,31 @@ from everlog.log.threads import (
     listed,
     load,
 )
+from everlog.log.totals import media_totals, thread_count, totals
 from everlog.log.turns import NewTurn, TurnState, split
 from everlog.log.verify import Fault, Verified, verify
 
 __all__ = [
     "Append",
+    "Appended",
     "Compacted",
     "Decision",
+    "Fault",
     "Fork",
+    "NewTurn",
     "Nothing",
     "Print",
-    "Sibling",
-    "align",
-    "best",
-    "instruct",
-    "instructions",
-    "leading",
-    "prints",
-    "seen",
-    "Appended",
-    "Fault",
-    "NewTurn",
     "Receipt",
+    "Sibling",
     "ThreadRow",
     "TurnState",
     "Verified",
+    "align",
+    "answer",
+    "answered",
     "append",
     "at",
+    "best",
     "checked_key",
     "create",
     "ensure",
@@ -60,13 +59,23 @@ __all__ = [
     "find",
     "fork",
     "forks",
+    "instruct",
+    "instructions",
+    "join",
     "key_of",
     "known",
+    "leading",
     "listed",
     "load",
+    "media_totals",
+    "members",
+    "prints",
     "read",
     "receipts",
     "resume",
+    "seen",
     "split",
+    "thread_count",
+    "totals",
     "verify",
 ]

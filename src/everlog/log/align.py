@@ -202,7 +202,7 @@ def _sort_results(prints: Sequence[Print], loud: list[int], begun: int, asked: d
 def _joined(old: Sequence[Print], new: Sequence[Print], known: int, quote: int | None) -> list[Pair]:
     """Return the pairs of equal messages beyond the first `known`, up to the last that counts."""
     voices = VOICES if any(one.kind in VOICES for one in (*old, *new)) else None
-    pairs = list(_filled(_heaviest(_anchors(old, new, known), old, known), old, new, known))
+    pairs = list(_filled(_heaviest(_anchors(old, new, known), old, new, known), old, new, known))
     anchored = known > 0 or quote is not None
     stretch = _Stretch(voices)
     counted, at, start = 0, known, known
@@ -293,7 +293,7 @@ def _once(old: Iterator[tuple[Hashable, int]], new: Iterator[tuple[Hashable, int
     return {(a, b) for key, b in sides[1].items() if b is not None and (a := sides[0].get(key)) is not None}
 
 
-def _heaviest(pairs: Sequence[Pair], old: Sequence[Print], known: int) -> list[Pair]:
+def _heaviest(pairs: Sequence[Pair], old: Sequence[Print], new: Sequence[Print], known: int) -> list[Pair]:
     """Return the pairs, rising on both sides, that weigh most: a voice its bytes, anything else a trifle.
 
     A Fenwick tree over the log's side keeps the heaviest chain that ends at or before each place.
@@ -302,13 +302,13 @@ def _heaviest(pairs: Sequence[Pair], old: Sequence[Print], known: int) -> list[P
     tree: list[tuple[int, int]] = [(0, -1)] * (size + 1)
     before: list[int] = []
     heaviest = (0, -1)
-    for n, (a, _) in enumerate(pairs):
+    for n, (a, b) in enumerate(pairs):
         chain, i = (0, -1), a - known
         while i > 0:
             chain = max(chain, tree[i])
             i -= i & -i
         before.append(chain[1])
-        chain = (chain[0] + 1 + (old[a].size if old[a].kind in VOICES else 0), n)
+        chain = (chain[0] + 1 + (new[b].size if new[b].kind in VOICES else 0), n)
         heaviest = max(heaviest, chain)
         i = a - known + 1
         while i <= size:

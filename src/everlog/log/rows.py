@@ -295,11 +295,11 @@ POSITIONS_OF_TURNS = (
     .order_by(entry.c.i)
 )
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
-COUNTS = (
+TOTALS = (
     scoped(entry)
     .select(entry.c.kind, func.count(), func.sum(entry.c.size))
-    .where(entry.c.thread == _by_thread)
     .group_by(entry.c.kind)
+    .order_by(entry.c.kind)
 )
 
 _TURN = tuple(turn.c)
@@ -372,3 +372,6 @@ RESPONSE = (
     .select(response.c.thread, response.c.i)
     .where(response.c.principal == bindparam("principal"), response.c.id == bindparam("id"))
 )
+
+THREAD_COUNT = scoped(thread).select(func.count()).where(thread.c.key.is_not(None))
+MEDIA_TOTALS = scoped(blob).select(func.count(), func.sum(blob.c.size)).where(blob.c.body.is_not(None))

@@ -9,8 +9,8 @@ read (literal SQL, tables that are functions) is refused, and so is setting a ro
 import re
 from collections.abc import Iterator
 
-from sqlalchemy import Alias, BindParameter, Column, Join, Subquery, TextClause
-from sqlalchemy.sql import CTE, Delete, FromClause, Insert, Select, Update, operators
+from sqlalchemy import CTE, Alias, BindParameter, Column, Join, Subquery, TextClause
+from sqlalchemy.sql import Delete, FromClause, Insert, Select, Update, operators
 from sqlalchemy.sql.elements import (
     BinaryExpression,
     BooleanClauseList,
@@ -18,9 +18,9 @@ from sqlalchemy.sql.elements import (
     ColumnClause,
     ColumnElement,
     Grouping,
-    TextualSelect,
 )
-from sqlalchemy.sql.selectable import SelectBase
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import SelectBase, TextualSelect
 
 _PARAMETER = r"(?::\w+|%\(\w+\)s(?:::\w+(?:\[\])?)?)"
 _TENANT = r"(?::tenant|%\(tenant\)s(?:::VARCHAR)?)"
@@ -72,12 +72,13 @@ def _check_level(level: ClauseElement) -> None:
             raise ValueError(f"literal SQL cannot be proven to be scoped to a tenant: {part}")
         if isinstance(part, Column) and part.table is not None:
             tables.add(part.table)
-        elif isinstance(part, FromClause) and not isinstance(part, Join | SelectBase):
+        elif isinstance(part, FromClause) and not isinstance(part, Join | SelectBase | FunctionElement):
             tables.add(part)
-    if isinstance(level, Update | Delete):
+    if isinstance(level, Select):
+        tables.update(source for source in level.get_final_froms() if isinstance(source, FunctionElement))
+    elif isinstance(level, Update | Delete):
         tables.add(level.table)
-    held = _held(level)
-    loose = sorted(str(getattr(table, "name", table)) for table in tables - held if not _is_select(table))
+    loose = sorted(_name(table) for table in tables - _held(level) if not _is_select(table))
     if loose:
         raise ValueError(f"statement is not scoped to a tenant in {', '.join(loose)}; begin it with scoped(table)")
 
@@ -117,7 +118,7 @@ def _join_terms(source: FromClause) -> Iterator[tuple["BinaryExpression[object]"
             yield from _join_terms(side)
 
 
-def _all_of(clause: ClauseElement) -> Iterator["BinaryExpression[object]"]:
+def _all_of(clause: object) -> Iterator["BinaryExpression[object]"]:
     if isinstance(clause, Grouping):
         yield from _all_of(clause.element)
     elif isinstance(clause, BooleanClauseList) and clause.operator is operators.and_:
@@ -151,8 +152,12 @@ def _is_literal(column: "ColumnClause[object]") -> bool:
     return column.is_literal and column.name != "*"
 
 
+def _name(source: FromClause) -> str:
+    return f"an alias of {_name(source.element)}" if isinstance(source, Alias) else str(getattr(source, "name", source))
+
+
 def _is_select(source: FromClause) -> bool:
     """Whether a source is a SELECT, which is a level of its own."""
     while isinstance(source, Alias):
-        source = source.element  # type: ignore[assignment]
+        source = source.element
     return isinstance(source, Subquery | CTE)

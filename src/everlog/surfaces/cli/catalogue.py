@@ -1,0 +1,95 @@
+"""The commands there are, by group, and the two pages that list them: light, so that help is there at once.
+
+The module that holds a command is imported when that command is used. A test keeps the summaries here and the first
+lines of the commands themselves the same.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: where it is, and what it does."""
+
+    name: str
+    """As it is typed; two words for those of a group, `keys new`."""
+    where: str
+    """`module:function` in this package."""
+    summary: str
+
+
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Keep": (
+        Command("import", "bring:import_files", "Bring in conversations that other programs exported."),
+        Command("threads", "threads:list_threads", "List the threads."),
+        Command("show", "threads:show", "Print the entries of a thread."),
+        Command("export", "threads:export", "Write threads as lines of JSON, one entry each."),
+        Command("fork", "threads:fork", "Begin a thread that shares the start of another."),
+    ),
+    "Remember": (
+        Command("view", "tree:view", "Print a whole thread within a budget."),
+        Command("zoom", "tree:zoom", "Open a line of a view: its two halves, or the message."),
+        Command("read", "tree:read", "Print one message, page by page."),
+        Command("pump", "tree:pump", "Build what is still missing of the trees."),
+    ),
+    "Look after": (
+        Command("stats", "care:stats", "Count what is in the database."),
+        Command("verify", "care:verify", "Prove that nothing is missing or changed."),
+        Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
+        Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
+        Command("restore", "copies:restore", "Make a database from a backup."),
+        Command("db upgrade", "copies:upgrade", "Make or upgrade the tables of a server's database."),
+    ),
+    "Protect": (
+        Command("encrypt", "secrets:encrypt", "Turn encryption on for a database that has text already."),
+        Command("keys new", "secrets:new", "Make a master key."),
+        Command("keys rotate", "secrets:rotate", "Seal everything under new keys and the newest master key."),
+        Command("keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."),
+        Command("erase", "erase:erase", "Erase a thread, a person or a tenant, and print the receipt."),
+    ),
+}
+
+SUBGROUPS = {"db": "Look after the tables of a database.", "keys": "Make, change and retire master keys."}
+
+COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
+
+SHARED_HELP = {
+    "--db TEXT": "The database: a file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db here.",
+    "--tenant TEXT": "Whose threads. Else EVERLOG_TENANT, else 'default'.",
+    "--key-file PATH": "A file with master keys. Else EVERLOG_KEY_FILE, else the keys in EVERLOG_MASTER_KEY.",
+    "--json": "Print JSON; errors too, on standard error.",
+    "--debug": "Show where an unexpected error came from, as EVERLOG_DEBUG=1 does.",
+}
+"""The options that every command takes, before or after its name."""
+
+
+def page() -> str:
+    """Return the help of `everlog` itself."""
+    lines = [
+        "Usage: everlog [OPTIONS] COMMAND ...",
+        "",
+        "Endless memory for any LLM app: every message is kept word for word, and views of",
+        "any length fit a budget and open back down to the words.",
+    ]
+    width = max(map(len, COMMANDS)) + 2
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {one.name:<{width}}{one.summary}" for one in commands)]
+    lines += ["", "Options, here or after any command:"]
+    lines += [f"  {name}\n      {text}" for name, text in SHARED_HELP.items()]
+    lines += ["  --version\n      Print the version.", "", "`everlog COMMAND --help` shows examples."]
+    return "\n".join(lines)
+
+
+def hello(version: str) -> str:
+    """Return what `everlog` says when nothing is asked of it."""
+    return "\n".join(
+        [
+            f"Everlog {version}: endless memory for any LLM app.",
+            "",
+            "  everlog import FILE...             bring in an export of ChatGPT, Claude, Codex, or JSON lines",
+            "  everlog threads                    list what is there",
+            "  everlog view THREAD --bytes 4000   a whole thread at a glance; `everlog zoom` opens its lines",
+            "",
+            "All commands: everlog --help",
+        ]
+    )

@@ -1,0 +1,139 @@
+"""The parser: finds a command by its name, loads its module, and gives it the options that all commands share."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from everlog.errors import Mistake
+from everlog.surfaces.cli import session
+from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP, SUBGROUPS, page
+from everlog.surfaces.cli.session import Session
+
+WIDTH = 100
+
+_texts = list(SHARED_HELP.values())
+
+
+def _shared(
+    context: typer.Context,
+    db: Annotated[str | None, typer.Option("--db", help=_texts[0])] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help=_texts[1])] = None,
+    key_file: Annotated[Path | None, typer.Option("--key-file", help=_texts[2])] = None,
+    json: Annotated[bool, typer.Option("--json", help=_texts[3])] = False,
+    debug: Annotated[bool, typer.Option("--debug", help=_texts[4])] = False,  # noqa: ARG001 -- read by the entry
+) -> None:
+    context.obj = Session(db=db, tenant=tenant, key_file=key_file, json=json)
+
+
+def _made(function: Any, name: str, kind: type[TyperCommand]) -> TyperCommand:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=kind, context_settings={"help_option_names": ["-h", "--help"]})(function)
+    return cast("TyperCommand", typer.main.get_command(app))
+
+
+SHARED = _made(_shared, "shared", TyperCommand).params
+"""The shared options, as the parser knows them."""
+
+
+class Leaf(TyperCommand):
+    """One command."""
+
+    @property
+    def shared(self) -> list[Any]:
+        """The shared options that it has no option of its own for."""
+        own = {opt for param in self.params if param not in SHARED for opt in param.opts}
+        return [param for param in SHARED if own.isdisjoint(param.opts)]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its own parameters, then the shared options."""
+        found = super().get_params(ctx)
+        return found + self.shared
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, in a session that knows the shared options given after its name."""
+        ctx.obj = session.of(ctx).over(
+            **{param.name: ctx.params.pop(param.name) for param in self.shared if param.name != "debug"}
+        )
+        ctx.params.pop("debug", None)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write its own arguments and options first, then the shared options."""
+        params = self.get_params(ctx)
+        shared = {param.name for param in self.shared}
+        for title, wanted in (
+            ("Arguments", [param for param in params if param.param_type_name == "argument"]),
+            ("Options", [param for param in params if param.param_type_name == "option" and param.name not in shared]),
+            ("Options of every command", self.shared),
+        ):
+            records = [record for param in wanted if (record := param.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Branch(TyperGroup):
+    """A group of commands that are loaded when they are asked for."""
+
+    prefix = ""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- the interface of the parser
+        """Return the names of its commands."""
+        words = [name.removeprefix(self.prefix).split(" ") for name in COMMANDS if name.startswith(self.prefix)]
+        return list(dict.fromkeys(first for first, *_ in words))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name, loaded now; None where there is none."""
+        if not self.prefix and cmd_name in SUBGROUPS:
+            return _branch(f"{cmd_name} ", SUBGROUPS[cmd_name])
+        found = COMMANDS.get(f"{self.prefix}{cmd_name}")
+        if found is None:
+            # The parser proposes names that look alike out of this.
+            self.commands = dict.fromkeys(self.list_commands(ctx), cast("Any", None))
+            return None
+        module, _, function = found.where.partition(":")
+        return _made(getattr(import_module(f"everlog.surfaces.cli.{module}"), function), cmd_name, Leaf)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the page of a group; that of the whole program is a fixed one."""
+        if not self.prefix:
+            formatter.write(page())
+            return
+        super().format_help(ctx, formatter)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run one command, and return its exit code.
+
+    Raises:
+        Mistake: there is no such command or option, or a value is not of its kind.
+    """
+    try:
+        with _branch("", "").make_context("everlog", list(arguments)) as context:
+            status: int | None = context.command.invoke(context)
+            return status or 0
+    except typer.Exit as ending:
+        return ending.exit_code
+    except typer.Abort:
+        return 1
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else "everlog"
+        raise Mistake(f"{error.format_message().rstrip('.')}; see `{where} --help`") from error
+
+
+def _branch(prefix: str, about: str) -> Branch:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+    app.callback(cls=Branch, help=about, context_settings=settings)(_nothing if prefix else _shared)
+    made = cast("Branch", typer.main.get_group(app))
+    made.name, made.prefix = prefix.strip() or "everlog", prefix
+    return made
+
+
+def _nothing() -> None:
+    """Leave everything to the command."""

@@ -1,0 +1,84 @@
+"""What every command has in common: the shared options, and the database they lead to."""
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import everlog
+from everlog.errors import KeyTrouble, Mistake
+from everlog.surfaces import config
+from everlog.surfaces.config import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One call of `everlog`, as far as its options are the same for every command."""
+
+    db: str | None = None
+    tenant: str | None = None
+    key_file: Path | None = None
+    json: bool = False
+    """Whether the answer is to be JSON."""
+
+    def over(self, **given: Any) -> "Session":
+        """Return the same with what was given after the command's name, which wins."""
+        return replace(self, **{name: value for name, value in given.items() if value})
+
+    @property
+    def settings(self) -> Settings:
+        """What the options and the environment say."""
+        return config.settings(database=self.db, tenant=self.tenant, key_file=self.key_file)
+
+    def open(self, *, create: bool = False, encrypting: bool = False) -> everlog.Everlog:
+        """Open the database.
+
+        Raises:
+            Mistake: it is a file that is not there, and `create` does not ask to make it.
+        """
+        settings = self.settings
+        if not create:
+            require(settings)
+        if settings.path is None and find_spec("psycopg") is None:
+            raise Mistake("a PostgreSQL database needs its driver: pip install 'everlog[postgres]'")
+        return everlog.open(settings.database, tenant=settings.tenant, keys=keys(settings), encrypting=encrypting)
+
+
+def of(context: typer.Context) -> Session:
+    """Return the session that a command runs in."""
+    assert isinstance(context.obj, Session)
+    return context.obj
+
+
+def require(settings: Settings) -> None:
+    """Make sure that the database is there, so that a command that reads never makes an empty one.
+
+    Raises:
+        Mistake: it is not.
+    """
+    path = settings.path
+    if path is None or path.is_dir():
+        return
+    if not path.exists():
+        how = f"it is named by {settings.named_by}" if settings.named_by != "the default" else "that is the default"
+        raise Mistake(f"there is no database {path.absolute()} ({how}); `everlog import FILE` makes it, --db names another")
+    if path.is_file() and not path.stat().st_size:
+        raise Mistake(f"the database {path.absolute()} is an empty file; `everlog import FILE` fills it")
+
+
+def keys(settings: Settings) -> everlog.MasterKeys | None:
+    """Return the master keys that the settings name.
+
+    Raises:
+        KeyTrouble: they cannot be read.
+    """
+    if settings.key_file is not None:
+        return everlog.MasterKeys.read(settings.key_file.expanduser())
+    if settings.key_text is None:
+        return None
+    try:
+        return everlog.MasterKeys.parse(settings.key_text)
+    except KeyTrouble as error:
+        raise KeyTrouble(f"EVERLOG_MASTER_KEY: {error}") from error
