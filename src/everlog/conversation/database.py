@@ -13,10 +13,11 @@ A program holds one `Everlog` for each database and closes it at the end. It may
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from everlog import log
 from everlog.clock import Clock, SystemClock
@@ -26,6 +27,7 @@ from everlog.conversation.thread import Thread
 from everlog.errors import Mistake
 from everlog.log import Receipt, ThreadRow, Verified
 from everlog.messages import Conversation, Message
+from everlog.pump import mark_tree
 from everlog.store import Store, Unit, open_store
 from everlog.store.keys import KeyProvider
 from everlog.store.rotation import Progress, encrypt, rotate
@@ -34,7 +36,10 @@ DEFAULT_TENANT = "default"
 
 
 class Redactor(Protocol):
-    """Changes what is said before anything of it is stored."""
+    """Changes what is said before anything of it is stored: messages, system messages, and titles, which come as notes.
+
+    Of the same message it should always make the same: an import knows by it what is there already.
+    """
 
     def __call__(self, message: Message) -> Message:
         """Return the message to store; an error stops the append, and nothing is stored."""
@@ -92,7 +97,7 @@ class Everlog:
             return log.erase_thread(self.store, self.name, found.id)
         if user is None or thread is not None:
             raise Mistake("name a thread or a user to erase, one of the two")
-        return log.erase_user(self.store, self.name, user)
+        return log.erase_user(self.store, self.name, user, dropped=_due)
 
     def erase_tenant(self) -> Receipt:
         """Erase everything of this tenant; only receipts stay."""
@@ -100,11 +105,21 @@ class Everlog:
 
     def resume(self) -> list[Receipt]:
         """Go on with erasures that were killed, or had to wait for other connections."""
-        return log.resume(self.store, self.name)
+        return log.resume(self.store, self.name, dropped=_due)
 
     def receipts(self) -> list[Receipt]:
         """Return the receipts of all erasures, oldest first."""
         return log.receipts(self.store, self.name)
+
+    def retire_media(self, before: datetime) -> int:
+        """Drop the bytes of images, sounds and files that no message has brought since a time; return how many.
+
+        Messages keep that they were there, with type, name and url. Bytes that are brought again are stored again.
+        """
+        return sum(
+            self.store.write(self.name, partial(log.retire, thread=thread, before=before), name="log.retire")
+            for thread in self.store.read(self.name, log.ids)
+        )
 
     def verify(self, key: str | None = None) -> Iterator[Verified]:
         """Check one thread, or all of them: positions, hashes, turns, large parts, and the tree over them."""
@@ -127,14 +142,19 @@ class Everlog:
         """Finish what is queued and close the database."""
         self.store.close()
 
-    def __enter__(self) -> "Everlog":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     def _redact(self, message: Message) -> Message:
-        return message if self._redactor is None else self._redactor(message)
+        if self._redactor is None:
+            return message
+        redacted: object = self._redactor(message)
+        if not isinstance(redacted, Message):
+            raise Mistake(f"a redactor returns the message to store, not {type(redacted).__name__}; nothing was stored")
+        return redacted
 
 
 def open(  # noqa: A001 -- `everlog.open` reads as it should
@@ -167,6 +187,10 @@ def open(  # noqa: A001 -- `everlog.open` reads as it should
         database, keys=keys, clock=clock or SystemClock(), synchronous=synchronous, encrypting=encrypting
     )
     return Everlog(store, tenant=tenant, redactor=redactor)
+
+
+def _due(unit: Unit, thread: str, count: int) -> None:
+    mark_tree(unit, thread, upto=count, live=False)
 
 
 def _page(unit: Unit, after: str) -> list[tuple[str, Overview]]:

@@ -3,16 +3,20 @@
 Imported again it adds nothing; grown, it adds what is new; edited, it becomes a fork at the edit, named
 `key~1`, `key~2` …. A killed import is resumed by running it again: what is there is recognised by its fingerprints.
 Long conversations go in pages, each its own unit.
+
+A conversation that branches off another one shares of it what the log really has of it, so that nothing depends on the
+order of imports, or on what became of the parent meanwhile.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, groupby, islice
+from itertools import count, groupby, islice, takewhile
 
 from everlog import log
 from everlog.jsonl import Transcript
-from everlog.log import NewTurn, ThreadRow
+from everlog.log import NewTurn, Print, ThreadRow
+from everlog.log.fingerprints import ERASED
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit
@@ -87,6 +91,8 @@ class _Coming:
         self._conversation = conversation
         self._entries = conversation.entries if isinstance(conversation, Transcript) else None
         messages = tuple(map(redact, conversation.messages))
+        title = conversation.title
+        self.title = None if title is None else redact(Message(kind="note", text=title)).text
         # A transcript is a thread of ours already: its system entries were not leading when they were logged.
         self.leading, self.messages = ((), messages) if self._entries is not None else log.leading(messages)
 
@@ -97,8 +103,8 @@ class _Coming:
             place = self._new(unit)
         else:
             row = log.load(unit, known)
-            if self._conversation.title is not None:
-                log.entitle(unit, row, self._conversation.title)
+            if self.title is not None:
+                log.entitle(unit, row, self.title)
             place = self._aligned(unit, row)
         log.instruct(unit, place.thread, [message.text for message in self.leading])
         return place
@@ -106,7 +112,8 @@ class _Coming:
     def turns(self, start: int) -> Iterator[NewTurn]:
         """Yield what is to be appended from message `start` on, as turns."""
         if self._entries is None:
-            yield from log.split(self.messages[start:], origin=self._conversation.origin)
+            said = self.messages[start - 1] if start else None
+            yield from log.split(self.messages[start:], origin=self._conversation.origin, before=said)
             return
         before = self._entries[start - 1].turn if start else None
         pairs_left = zip(self._entries[start:], self.messages[start:], strict=True)
@@ -115,7 +122,7 @@ class _Coming:
             yield NewTurn(
                 messages=tuple(message for _, message in pairs),
                 erased=frozenset(n for n, (entry, _) in enumerate(pairs) if entry.erased),
-                origin=pairs[0][0].origin,
+                origin=next((entry.origin for entry, _ in pairs if not entry.erased), pairs[0][0].origin),
                 more=number == before,
             )
             before = number
@@ -123,33 +130,53 @@ class _Coming:
     def _new(self, unit: Unit) -> _Place:
         conversation = self._conversation
         parent = None if conversation.parent is None else log.known(unit, conversation.parent)
-        if parent is None:
-            return _Place(log.create(unit, conversation.key, title=conversation.title), 0)
-        row = log.load(unit, parent)
-        shared = min(max(0, conversation.shared - len(self.leading)), row.next)
-        return _Place(log.fork(unit, row, shared, conversation.key, title=conversation.title), shared, shared)
+        if parent is None or conversation.parent is None:
+            return _Place(log.create(unit, conversation.key, title=self.title), 0)
+        incoming = self._prints(unit)[: max(0, conversation.shared - len(self.leading))]
+        candidates = [log.load(unit, id_) for id_ in (parent, *log.variants(unit, conversation.parent))]
+        shared, row = max(
+            ((_common(log.seen(unit, one), incoming), one) for one in candidates), key=lambda pair: pair[0]
+        )
+        if not shared:
+            return _Place(log.create(unit, conversation.key, title=self.title), 0)
+        return _Place(log.fork(unit, row, shared, conversation.key, title=self.title), shared, shared)
+
+    def _prints(self, unit: Unit) -> list[Print]:
+        erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
+        return log.prints(unit.secret(), self.messages, erased)
 
     def _aligned(self, unit: Unit, row: ThreadRow) -> _Place:
-        erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
-        incoming = log.prints(unit.secret(), self.messages, erased)
-        candidates = [row, *log.forks(unit, row)]
+        incoming = self._prints(unit)
+        forks = {fork.id: fork for fork in log.forks(unit, row)}
+        others = [log.load(unit, id_) for id_ in log.variants(unit, self._conversation.key) if id_ not in forks]
+        candidates = [row, *forks.values(), *others]
         found = log.best([(one, log.align(log.seen(unit, one), incoming)) for one in candidates])
         match found:
             case None if not row.next:
                 return _Place(row, 0)
             case None:
-                return _Place(log.create(unit, self._free_key(unit), title=self._conversation.title), 0)
+                return _Place(log.create(unit, self._free_key(unit), title=self.title), 0)
             case thread, log.Append(start=start):
                 return _Place(thread, start)
             case thread, log.Fork(at=at, start=start):
-                made = log.fork(unit, thread, at, self._free_key(unit), title=self._conversation.title)
+                made = log.fork(unit, thread, at, self._free_key(unit), title=self.title)
                 return _Place(made, start, at)
             case thread, _:
                 return _Place(thread, len(self.messages))
 
     def _free_key(self, unit: Unit) -> str:
-        names = (f"{self._conversation.key}~{n}" for n in count(1))
+        names = (log.variant(self._conversation.key, n) for n in count(1))
         return next(name for name in names if log.known(unit, name) is None)
+
+
+def _common(old: Sequence[Print], new: Sequence[Print]) -> int:
+    """Return how many entries from the first on are the same messages; an erased one stands for any of its kind."""
+    pairs = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
+
+
+def _same(old: Print, new: Print) -> bool:
+    return old.fp == new.fp or (old.fp == ERASED and old.kind == new.kind)
 
 
 def _append(unit: Unit, thread: str, at: int, page: Sequence[NewTurn]) -> bool:
@@ -157,6 +184,8 @@ def _append(unit: Unit, thread: str, at: int, page: Sequence[NewTurn]) -> bool:
     row = log.load(unit, thread)
     if row.next != at:
         return False
+    if page[0].more and not log.continues(unit, row):
+        page = [replace(page[0], more=False), *page[1:]]
     appended = log.append(unit, row, page)
     mark_tree(unit, thread, upto=appended.stop, live=False)
     return True

@@ -7,12 +7,12 @@ from functools import partial
 
 from everlog import jsonl, log
 from everlog.conversation.tree import Tree
-from everlog.errors import Conflict
+from everlog.errors import Conflict, Mistake
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
-from everlog.messages import Entry, Kind, Message, Origin
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
+from everlog.messages import Entry, Kind, Message, Origin
 from everlog.pump import Progress, Ran, mark_tree, run
 from everlog.store import Store, Unit
 
@@ -64,7 +64,8 @@ class Thread:
             text: the words.
             author: name of the speaker.
             at: when it was said, aware; now if None.
-            client_key: makes a user's message idempotent: the same key with the same content is stored once.
+            client_key: makes a user's message idempotent: the same key with the same content is stored once. What
+                belongs to the turn that is open has no key of its own; store whole turns with `turn` instead.
             origin: opaque ids of request, session, user and project.
 
         Raises:
@@ -104,8 +105,16 @@ class Thread:
         """Yield entries in order, read in pages; each page is one snapshot.
 
         Raises:
+            Damaged: entries are missing.
+            Erased: the thread was erased.
+            Mistake: a position is negative.
             UnknownThread: there is no such thread.
         """
+        if start < 0 or (stop is not None and stop < 0):
+            raise Mistake("positions are counted from 0; there is none before it")
+        return self._pages(start, stop)
+
+    def _pages(self, start: int, stop: int | None) -> Iterator[Entry]:
         while True:
             end = start + PAGE if stop is None else min(stop, start + PAGE)
             page = self._store.read(self._tenant, partial(_entries, thread=self.id, start=start, stop=end))
@@ -117,8 +126,9 @@ class Thread:
     def fork(self, at: int, key: str, *, title: str | None = None) -> "Thread":
         """Return a new thread that shares the entries below `at` and goes its own way from there."""
         made = Thread(self._store, self._tenant, log.checked_key(key), redact=self._redact)
-        unit = partial(_fork, thread=self.id, at=at, key=key, title=title)
-        made._id = self._store.write(self._tenant, unit, name="log.fork")  # noqa: SLF001 -- its own kind
+        said = None if title is None else self._redact(Message(kind="note", text=title)).text
+        unit = partial(_fork, thread=self.id, at=at, key=key, title=said)
+        made._id = self._store.write(self._tenant, unit, name="log.fork")
         return made
 
     def pump(self, compactor: Compactor | None = None, *, on_progress: Progress | None = None) -> Ran:

@@ -22,7 +22,7 @@ from typing import Self, TypeAlias
 
 from everlog.errors import BadImport
 from everlog.importers import beam, chatgpt, claude_ai, claude_code, codex, everlog, locomo, openai
-from everlog.importers.records import Value, records
+from everlog.importers.records import Value, values
 from everlog.importers.report import Problem, Tally
 from everlog.importers.source import Limits, Source
 from everlog.messages import JSON, Conversation
@@ -89,8 +89,8 @@ class Reading(Iterator[Conversation | Problem]):
     def _read(self) -> Generator[Conversation | Problem]:
         _, reads = _FORMATS[self.format]
         count = 0
-        with self._source:
-            for found in reads(records(self._source), self._source, self.tally):
+        with self._source, closing(values(self._source)) as records:
+            for found in reads(records, self._source, self.tally):
                 count += 1
                 yield found
         if not count:
@@ -118,11 +118,12 @@ def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMI
     """
     if format is not None and format not in FORMATS:
         raise BadImport(f"{format} is not a form that can be imported; known are {', '.join(FORMATS)}")
-    return Reading(Source(path, limits), format or detect(path, limits=limits))
+    format_name = format or detect(path, limits=limits)
+    return Reading(Source(path, limits), format_name)
 
 
 def _detect(source: Source) -> str:
-    with closing(records(source)) as found:
+    with closing(values(source)) as found:
         for item in islice(found, PROBED_VALUES):
             for name, (knows, _) in _FORMATS.items():
                 if isinstance(item, Value) and knows(item.value):

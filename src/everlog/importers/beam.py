@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from everlog.importers.locomo import MONTHS
 from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally
 from everlog.importers.shapes import Record, array, compact, record, string
 from everlog.importers.source import Source
-from everlog.importers.times import NOT_A_TIME
+from everlog.importers.times import MONTHS, NOT_A_TIME
 from everlog.messages import JSON, Conversation, Kind, Message, Origin
 from everlog.tokens import utf8
 

@@ -35,6 +35,8 @@ class Speaker:
     """The source's id; the first message has it, those after it have `#1`, `#2` … behind it."""
     model: str | None = None
     meta: Mapping[str, JSON] = field(default_factory=dict)
+    place: int = 0
+    """Where in the conversation it stands; calls without an id are named after it."""
 
 
 class Speech:
@@ -94,8 +96,8 @@ class Speech:
 
     def _block(self, block: JSON) -> None:
         shape = record(block)
-        kind = shape.get("type")
-        if not isinstance(kind, str):
+        kind = string(shape.get("type"))
+        if kind is None:
             self._draft.keep(block, "block without type")
         elif kind in CALLS:
             self.call(string(shape.get("id")), string(shape.get("name")), dumps(shape.get("input", {})))
@@ -109,7 +111,7 @@ class Speech:
     def _tell(self, block: JSON, draft: Draft) -> bool:
         """Add text, media or nothing for a block; return False if it is none of these."""
         shape = record(block)
-        kind = shape.get("type")
+        kind = string(shape.get("type"))
         if kind in REASONING:
             self._tally.skipped["reasoning"] += 1
         elif kind in BOOKKEEPING:
@@ -146,7 +148,7 @@ class Speech:
         )
 
     def _made_up_id(self) -> str:
-        return f"{self._speaker.id or 'call'}#{len(self.messages)}"
+        return f"{self._speaker.id or f'call-{self._speaker.place}'}#{len(self.messages)}"
 
 
 def spoken(content: JSON, speaker: Speaker, source: str, tally: Tally) -> list[Message]:

@@ -65,14 +65,14 @@ class Tree:
 
         A node that says again what it said before is left out, and has no name.
         """
-        known = self.nodes.get(name)
-        if known is not None and known.messages == node.messages:
+        known = [self.nodes[each] for each in (name, f"{name}~{self._copies[name]}") if each in self.nodes]
+        if any(each.messages == node.messages for each in known):
             self._tally.skipped["repeated message"] += 1
             return None
-        if known is not None:
+        if known:
             self._tally.assumed[DUPLICATE] += 1
-            self._copies[name] += 1
-            return self.add(f"{name}~{self._copies[name] + 1}", node)
+            self._copies[name] = max(2, self._copies[name] + 1)
+            return self.add(f"{name}~{self._copies[name]}", node)
         self.nodes[name] = node
         return name
 
@@ -84,7 +84,9 @@ class Tree:
         """
         self._refuse_circles()
         leaves = self._leaves()
-        first = active if active in self.nodes else next(reversed(leaves), None)
+        inner = {node.parent for node in self.nodes.values()}
+        newest = next((name for name in reversed(self.nodes) if name not in inner), None)
+        first = active if active in self.nodes else newest
         places: dict[str, tuple[str | None, int]] = {}
         main: str | None = None
         for leaf in [first, *leaves] if first is not None else leaves:
@@ -120,8 +122,19 @@ class Tree:
             known.update(path)
 
     def _leaves(self) -> list[str]:
-        inner = {node.parent for node in self.nodes.values()}
-        return [name for name in self.nodes if name not in inner]
+        """Return the leaves, depth first: so a branch that grows stays where it is among the others."""
+        children: dict[str | None, list[str]] = {}
+        for name, node in self.nodes.items():
+            children.setdefault(node.parent if node.parent in self.nodes else None, []).append(name)
+        leaves: list[str] = []
+        waiting = children.get(None, [])[::-1]
+        while waiting:
+            name = waiting.pop()
+            if name in children:
+                waiting.extend(reversed(children[name]))
+            else:
+                leaves.append(name)
+        return leaves
 
     def _path(self, leaf: str, places: Container[str]) -> tuple[list[str], str | None]:
         """Return the nodes from the first that has no place yet to the leaf, and the node before them."""

@@ -42,7 +42,7 @@ class Reader:
         if not message:
             return ()
         content = record(message.get("content"))
-        kind_of_content = content.get("content_type")
+        kind_of_content = string(content.get("content_type"))
         if kind_of_content in REASONING or (message.get("channel") == "analysis" and not _called(message)):
             self._tally.skipped["reasoning"] += 1
             return ()
@@ -99,12 +99,12 @@ class Reader:
         return Result(call_id=nearest or identity, name=tool, failed=failed)
 
     def _fill(self, draft: Draft, content: Record, message: Record) -> None:
-        kind, parts = content.get("content_type"), content.get("parts")
+        kind, parts = string(content.get("content_type")), content.get("parts")
         facts = record(message.get("metadata"))
         if kind == "user_editable_context":
             draft.say(string(content.get("user_profile")) or "")
             draft.say(string(content.get("user_instructions")) or "")
-        elif isinstance(text := content.get(TEXT_FIELDS.get(str(kind), "")), str):
+        elif isinstance(text := content.get(TEXT_FIELDS.get(kind or "", "")), str):
             draft.say(text or string(content.get("summary")) or "")
         elif isinstance(parts, list) and kind in {"text", "multimodal_text", None}:
             self._parts(draft, parts, facts)
@@ -119,7 +119,7 @@ class Reader:
     def _parts(self, draft: Draft, parts: list[JSON], facts: Record) -> None:
         for part in parts:
             shape = record(part)
-            kind = shape.get("content_type")
+            kind = string(shape.get("content_type"))
             if isinstance(part, str):
                 draft.say(part)
             elif kind in ASSETS and (pointer := string(shape.get("asset_pointer"))):
@@ -164,7 +164,7 @@ class Reader:
         return Media(media_type=media_type(guess, content, stated), content=content, url=pointer, name=name)
 
 
-def _kind(message: Record, kind_of_content: object) -> Kind:
+def _kind(message: Record, kind_of_content: str | None) -> Kind:
     if kind_of_content in CONTEXT:
         return "system"
     match record(message.get("author")).get("role"):

@@ -63,9 +63,9 @@ class _Session:
 
     def add(self, shape: Record) -> None:
         """Take in one line."""
-        kind = shape.get("type")
-        if kind in TITLES and (title := string(shape.get(TITLES[str(kind)]))):
-            self._titles[str(kind)] = title
+        kind = string(shape.get("type"))
+        if kind in TITLES and (title := string(shape.get(TITLES[kind]))):
+            self._titles[kind] = title
         elif kind == "summary":
             self._summaries[str(shape.get("leafUuid"))] = string(shape.get("summary")) or ""
         elif line := read_line(shape, self._tally):

@@ -132,7 +132,7 @@ def _who(shape: Record, message: Record) -> tuple[Kind, str | None, dict[str, JS
 
 
 def _system(shape: Record, tally: Tally) -> list[Message]:
-    subtype, text = shape.get("subtype"), string(shape.get("content"))
+    subtype, text = string(shape.get("subtype")), string(shape.get("content"))
     if subtype not in NOTES or text is None:
         tally.skipped[f"system {label(subtype) if subtype else 'message'}"] += 1
         return []
@@ -147,7 +147,7 @@ def _attachment(shape: Record, tally: Tally) -> list[Message]:
     attachment = record(shape.get("attachment"))
     kind = attachment.get("type")
     if kind == "queued_command" and (prompt := attachment.get("prompt")) is not None:
-        typed = attachment.get("commandMode") in {None, "prompt"}
+        typed = string(attachment.get("commandMode")) in {None, "prompt"}
         speaker = Speaker(
             kind="user" if typed else "note",
             author=None if typed else CLIENT,

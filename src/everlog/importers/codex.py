@@ -71,8 +71,9 @@ class _Rollout:
 
     def add(self, line: Record) -> None:
         """Take in one line."""
-        kind, payload = line.get("type"), record(line.get("payload"))
+        kind, payload = string(line.get("type")), record(line.get("payload"))
         at = moment(line.get("timestamp"), self._tally)
+        self._turn = replace(self._turn, place=len(self._tree.nodes))
         if kind in ITEMS and "payload" not in line:
             self._say(item_messages(line, at or self._started, self._turn, self._tally), line)
         elif kind == "response_item":

@@ -39,6 +39,8 @@ class Turn:
     cwd: str | None = None
     meta: Mapping[str, JSON] = field(default_factory=dict)
     """Facts of the session, kept with the first thing that the person says."""
+    place: int = 0
+    """How many items came before."""
 
 
 def item_messages(item: Record, at: datetime | None, turn: Turn, tally: Tally) -> list[Message]:
@@ -55,6 +57,7 @@ def item_messages(item: Record, at: datetime | None, turn: Turn, tally: Tally) -
         id=string(item.get("id")),
         model=turn.model if who == "assistant" and not kind.endswith("_output") else None,
         meta=turn.meta if who == "user" else compact(phase=string(item.get("phase"))),
+        place=turn.place,
     )
     speech = Speech(speaker, FORMAT, tally)
     ITEMS.get(kind, _other)(speech, item)

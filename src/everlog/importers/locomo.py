@@ -15,25 +15,11 @@ from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally
 from everlog.importers.shapes import Record, array, compact, record, string
 from everlog.importers.source import Source
-from everlog.importers.times import NO_ZONE, NOT_A_TIME
+from everlog.importers.times import MONTHS, NO_ZONE, NOT_A_TIME
 from everlog.jsonl import dumps, encoded
 from everlog.messages import JSON, Conversation, Media, Message, Origin
 
 KEY = "locomo"
-MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
 
 _SESSION = re.compile(r"session_(\d+)")
 _TIME = re.compile(r"^\s*(\d{1,2}):(\d\d)\s*([ap])m\s+on\s+(\d{1,2})\s+([a-z]+),?\s+(\d{4})\s*$", re.IGNORECASE)
@@ -53,7 +39,11 @@ def conversations(records: Iterable[Value | Problem], source: Source, tally: Tal
             yield item
             continue
         try:
-            yield _conversation(record(item.value), tally)
+            conversation = _conversation(record(item.value), tally)
+            if conversation.messages:
+                yield conversation
+            else:
+                tally.skipped["empty conversation"] += 1
         except Malformed as error:
             yield Problem(where=item.where, reason=str(error), position=item.position)
 

@@ -52,7 +52,11 @@ def conversations(records: Iterable[Value | Problem], source: Source, tally: Tal
             if isinstance(item, Problem):
                 yield item
             elif "messages" in record(item.value):
-                yield _whole(record(item.value), keys, tally)
+                whole = _whole(record(item.value), keys, tally)
+                if whole.messages:
+                    yield whole
+                else:
+                    tally.skipped["empty conversation"] += 1
             else:
                 loose.add(item.value)
         except Malformed as error:
@@ -133,6 +137,7 @@ class _Talk:
             id=string(shape.get("id")),
             model=string(shape.get("model")) if kind == "assistant" else None,
             meta=_small(record(shape.get("metadata"))),
+            place=len(self.messages),
         )
         speech = Speech(speaker, FORMAT, self._tally)
         if kind == "tool_result":

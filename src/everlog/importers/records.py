@@ -20,6 +20,8 @@ from everlog.messages import JSON
 CHUNK_BYTES = 1 << 18
 PROBED_LINES = 20
 
+_WORDS = ("true", "false", "null", "NaN", "Infinity", _LONGEST_WORD := "-Infinity")
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -35,7 +37,7 @@ class Value:
     value: JSON
 
 
-def records(source: Source) -> Generator[Value | Problem]:
+def values(source: Source) -> Generator[Value | Problem]:
     """Yield the values of a source in order: elements of lists, lines, or the one object that a document is.
 
     A line that is not JSON is a `Problem`, and the next ones follow.
@@ -97,15 +99,18 @@ def _lines(document: Document) -> Iterator[Value | Problem]:
         for number, line in enumerate(iter(lambda: reader.readline(limit + 1), b""), 1):
             if len(line) > limit:
                 raise _too_large(document, f"line {number}")
+            found: Value | Problem | None = None
             try:
                 text = line.decode()
                 if not text.isspace():
-                    yield Value(where=document.name, position=number, value=decode(text))
+                    found = Value(where=document.name, position=number, value=decode(text))
             except UnicodeDecodeError as error:
                 raise _not_utf8(document, start + error.start) from None
             except (ValueError, RecursionError) as error:
-                yield Problem(where=document.name, reason=_reason(error), position=number)
+                found = Problem(where=document.name, reason=_reason(error), position=number)
             start += len(line)
+            if found is not None:
+                yield found
 
 
 def _object(document: Document) -> Iterator[Value]:
@@ -148,8 +153,8 @@ class _Window:
 
     @property
     def position(self) -> int:
-        """Where we are, in characters from the start of the document."""
-        return self._before + self._at
+        """Which character of the document we are at; 1 is the first."""
+        return self._before + self._at + 1
 
     def char(self) -> str:
         """Return the next character that is not white space, without passing it; empty at the end."""
@@ -168,7 +173,7 @@ class _Window:
         """
         if self.char():
             raise BadImport(
-                f"{self._document.name} is not JSON: {what} ends at character {self.position:,}, but more follows"
+                f"{self._document.name} is not JSON: {what} ends before character {self.position:,}, but more follows"
             )
 
     def step(self) -> None:
@@ -182,13 +187,14 @@ class _Window:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - len("-Infinity")
-                if not cut or not self._more():
-                    raise self.broken(what, cut=cut, at=error.pos) from None
+                near_the_end = error.pos >= len(self._text) - len(_LONGEST_WORD)
+                if not (near_the_end or error.msg.startswith("Unterminated")) or not self._more():
+                    raise self.broken(what, cut=_is_cut(error, self._text), at=error.pos) from None
             except (ValueError, RecursionError) as error:
                 raise BadImport(f"{self._document.name}: {what} cannot be read: {_reason(error)}") from None
             else:
-                if isinstance(value, dict | list | str) or end < len(self._text) or not self._more():
+                whole = isinstance(value, dict | list | str) or end < len(self._text) - len("e-")  # a number may go on
+                if whole or not self._more():
                     self._at = end
                     return value
 
@@ -196,7 +202,7 @@ class _Window:
         """Return the error for text that does not go on as JSON does."""
         if cut:
             return BadImport(f"{self._document.name} ends too early, within {what}; export or copy it again")
-        position = self._before + (self._at if at is None else at)
+        position = self.position if at is None else self._before + at + 1
         return BadImport(f"{self._document.name} is not JSON: {what} is broken at character {position:,}")
 
     def __enter__(self) -> Self:
@@ -227,6 +233,14 @@ class _Window:
         self._before += self._at
         self._text, self._at = rest + text, 0
         return True
+
+
+def _is_cut(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether text that is all there is breaks off, rather than goes on wrongly."""
+    rest = text[error.pos :].strip()
+    if error.msg.startswith("Unterminated") or not rest:
+        return True
+    return any(word.startswith(rest) for word in _WORDS) or (rest[0] in "\\u" and len(rest) < len(r"\u0000"))
 
 
 def _reason(error: Exception) -> str:

@@ -54,8 +54,12 @@ class Document:
         """Return the bytes from the start, without a UTF-8 byte order mark; `progress` counts them as done."""
         raw = _Counted(self._source, self._source.raw(self._member), self._member, progress=progress)
         reader = io.BufferedReader(raw, BUFFER_BYTES)
-        if reader.peek(3)[:3] == codecs.BOM_UTF8:
-            self.mark_bytes = len(reader.read(3))
+        try:
+            if reader.peek(3)[:3] == codecs.BOM_UTF8:
+                self.mark_bytes = len(reader.read(3))
+        except BadImport:
+            reader.close()
+            raise
         return reader
 
 
@@ -71,9 +75,8 @@ class Source:
         self._attachments: dict[str, zipfile.ZipInfo] | None = None
         try:
             state = path.stat()
-            if not stat.S_ISREG(state.st_mode):
-                raise BadImport(f"{path} is not a file; give the exported file or archive itself")
-            with path.open("rb") as file:
+            regular = stat.S_ISREG(state.st_mode)
+            with path.open("rb") if regular else io.BytesIO() as file:
                 head = file.read(4)
             if head[:2] == b"PK" and head[2:] in {b"\x03\x04", b"\x05\x06"}:
                 self._archive = zipfile.ZipFile(path)
@@ -81,6 +84,8 @@ class Source:
             raise BadImport(f"{path} cannot be read: {error.strerror or 'it is not accessible'}") from None
         except (zipfile.BadZipFile, NotImplementedError, ValueError):
             raise BadImport(f"{path} is a zip archive that is damaged or ends too early; export it again") from None
+        if not regular:
+            raise BadImport(f"{path} is not a file; give the exported file or archive itself")
         if not head:
             raise BadImport(f"{path} is empty")
         members = self._members()

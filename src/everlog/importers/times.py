@@ -8,6 +8,22 @@ from everlog.importers.report import Tally
 NO_ZONE = "time without zone, taken as UTC"
 NOT_A_TIME = "time not understood, left out"
 
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+"""Their English names; the standard library's parser goes by the language of the machine."""
+
 _MILLISECONDS_FROM = 1e11
 """Numbers above it are milliseconds: as seconds they would lie beyond the year 5000."""
 

@@ -5,7 +5,8 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 """
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
-from everlog.log.entries import Appended, append, at, read, seen
+from everlog.log.blobs import retire
+from everlog.log.entries import Appended, append, at, continues, read, seen
 from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.instructions import instruct, instructions
@@ -19,13 +20,16 @@ from everlog.log.threads import (
     find,
     fork,
     forks,
+    ids,
     key_of,
     known,
     listed,
     load,
+    variant,
+    variants,
 )
 from everlog.log.totals import media_totals, thread_count, totals
-from everlog.log.turns import NewTurn, TurnState, split
+from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, verify
 
 __all__ = [
@@ -48,8 +52,10 @@ __all__ = [
     "answered",
     "append",
     "at",
+    "begins",
     "best",
     "checked_key",
+    "continues",
     "create",
     "ensure",
     "entitle",
@@ -59,6 +65,7 @@ __all__ = [
     "find",
     "fork",
     "forks",
+    "ids",
     "instruct",
     "instructions",
     "join",
@@ -73,9 +80,12 @@ __all__ = [
     "read",
     "receipts",
     "resume",
+    "retire",
     "seen",
     "split",
     "thread_count",
     "totals",
+    "variant",
+    "variants",
     "verify",
 ]

@@ -12,22 +12,19 @@ Cost: one pass where the log is a prefix of the history, else O(n log n), howeve
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import TypeAlias, TypeVar
 
 from everlog.log.fingerprints import ERASED, QUOTE_BYTES, Print
+from everlog.log.matches import VOICES, Pair, matches
 from everlog.messages import Kind
 
 PROOF_BYTES = 64
 """So much must match for a match to count by itself: no message of that length occurs twice in LoCoMo and BEAM."""
 
-VOICES: frozenset[Kind] = frozenset({"assistant", "tool_call", "note"})
-"""Kinds whose words clients do not write anew."""
-
 Thread = TypeVar("Thread")
-Pair: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,23 +104,19 @@ def align(log: Sequence[Print], incoming: Sequence[Print], *, quoted: int | None
         quoted: place of the first message that quotes a reply given in this thread (`fingerprints.quoted`). It need be
             looked for only if the decision without it is `Fork` or `Sibling`, or does not show the log whole.
     """
-    old, new = _loud(log), _loud(incoming)
-    mine, theirs = [log[i] for i in old], [incoming[i] for i in new]
-    known = sum(1 for _ in takewhile(lambda pair: pair[0].fp == pair[1].fp, zip(mine, theirs, strict=False)))
-    quote = None if quoted is None else bisect_left(new, quoted)
-    joined = _joined(mine, theirs, known, quote) if known < min(len(old), len(new)) else []
-    at = 1 + max((*old[:known], *(old[a] for a, _ in joined)), default=-1)
-    start = 1 + max((*new[:known], *(new[b] for _, b in joined)), default=-1)
-    matched = [*theirs[:known], *(theirs[b] for a, b in joined if mine[a].fp == theirs[b].fp)]
+    pairs, exact = _pairs(log, incoming, quoted)
+    at = 1 + max((i for i, _ in pairs), default=-1)
+    start = 1 + max((j for _, j in pairs), default=-1)
+    matched = [incoming[j] for i, j in pairs if log[i].fp == incoming[j].fp]
+    proof = QUOTE_BYTES if quoted is not None and all(j != quoted for _, j in pairs) else 0
     shown = Shown(
-        size_bytes=sum(one.size for one in matched),
-        whole=not joined and known == sum(1 for i in old if i < at),
+        size_bytes=sum(one.size for one in matched) + proof,
+        whole=exact and not proof and len(pairs) == sum(not one.quiet for one in log[:at]),
         spoken=any(one.kind in VOICES for one in matched),
     )
-    if quoted is not None and quoted >= start and old:
-        shown = Shown(size_bytes=shown.size_bytes + QUOTE_BYTES, spoken=True)
+    if quoted is not None and quoted >= start and _any_loud(log, 0):
         return Compacted(note=quoted, start=quoted + 1, shown=shown)
-    if old and new and not at:
+    if not pairs and _any_loud(log, 0) and _any_loud(incoming, 0):
         return Sibling()
     return _decided(log, incoming, *_past_the_quiet(log, incoming, at, start), shown)
 
@@ -170,39 +163,49 @@ def _any_loud(prints: Sequence[Print], start: int) -> bool:
     return any(not prints[i].quiet for i in range(start, len(prints)))
 
 
-def _loud(prints: Sequence[Print]) -> list[int]:
-    """Return the places of all that are not quiet, with the results of one round in the order of their calls."""
-    loud: list[int] = []
-    asked: dict[bytes, int] = {}
-    begun = 0
-    for i, one in enumerate(prints):
-        if one.quiet:
-            continue
-        if one.kind != "tool_result":
-            _sort_results(prints, loud, begun, asked)
-            begun = len(loud) + 1
-            if one.kind == "user":
-                asked.clear()
-            elif one.call is not None:
-                asked[one.call] = i
-        loud.append(i)
-    _sort_results(prints, loud, begun, asked)
-    return loud
+def _pairs(log: Sequence[Print], incoming: Sequence[Print], quoted: int | None) -> tuple[list[Pair], bool]:
+    """Return the places of what is equal on both sides and counts, and whether all of it is a common beginning."""
+    old = [i for i, one in enumerate(log) if not one.quiet]
+    new = [j for j, one in enumerate(incoming) if not one.quiet]
+    shorter = min(len(old), len(new))
+    known = _common(log, incoming, old, new)
+    if known < shorter:
+        old, new = _in_order(log, old), _in_order(incoming, new)
+        known = _common(log, incoming, old, new)
+    common = list(zip(old[:known], new[:known], strict=True))
+    if known == shorter:
+        return common, True
+    quote = None if quoted is None else bisect_left(new, quoted)
+    joined = _joined([log[i] for i in old], [incoming[j] for j in new], known, quote)
+    return [*common, *((old[a], new[b]) for a, b in joined)], not joined
 
 
-def _sort_results(prints: Sequence[Print], loud: list[int], begun: int, asked: dict[bytes, int]) -> None:
-    """Put the results from `begun` on in the order of their calls, if all calls are known."""
-    if len(loud) - begun > 1:
-        calls = [asked.get(call) for i in loud[begun:] if (call := prints[i].call) is not None]
-        places = [place for place in calls if place is not None]
-        if len(places) == len(loud) - begun:
-            loud[begun:] = [i for _, i in sorted(zip(places, loud[begun:], strict=True))]
+def _common(log: Sequence[Print], incoming: Sequence[Print], old: Sequence[int], new: Sequence[int]) -> int:
+    """Return how many of the places have the same print on both sides, from the first on."""
+    same = takewhile(lambda pair: log[pair[0]].fp == incoming[pair[1]].fp, zip(old, new, strict=False))
+    return sum(1 for _ in same)
+
+
+def _in_order(prints: Sequence[Print], places: Sequence[int]) -> list[int]:
+    """Return the places with the results of one round, which come in any order, sorted by the calls they answer."""
+    ordered: list[int] = []
+    asked: set[bytes | None] = set()
+    for kind, run in groupby(places, key=lambda i: prints[i].kind):
+        row = list(run)
+        if kind == "user":
+            asked.clear()
+        elif kind == "tool_call":
+            asked.update(prints[i].call for i in row)
+        elif kind == "tool_result" and asked.issuperset(prints[i].call for i in row):
+            row.sort(key=lambda i: prints[i].call or b"")
+        ordered += row
+    return ordered
 
 
 def _joined(old: Sequence[Print], new: Sequence[Print], known: int, quote: int | None) -> list[Pair]:
     """Return the pairs of equal messages beyond the first `known`, up to the last that counts."""
     voices = VOICES if any(one.kind in VOICES for one in (*old, *new)) else None
-    pairs = list(_filled(_heaviest(_anchors(old, new, known), old, new, known), old, new, known))
+    pairs = list(matches(old, new, known))
     anchored = known > 0 or quote is not None
     stretch = _Stretch(voices)
     counted, at, start = 0, known, known
@@ -263,79 +266,3 @@ class _Stretch:
 
     def _voiced(self, one: Print) -> bool:
         return self.voices is None or one.kind in self.voices
-
-
-def _same(old: Print, new: Print) -> bool:
-    """Whether two messages are one beyond the common beginning, where a call made again has its id."""
-    if old.fp == new.fp:
-        return old.kind != "tool_call" or None in (old.call, new.call) or old.call == new.call
-    return old.kind == new.kind == "tool_result" and old.call is not None and old.call == new.call
-
-
-def _anchors(old: Sequence[Print], new: Sequence[Print], known: int) -> list[Pair]:
-    """Return the pairs of what each side has exactly once beyond the common beginning, in the order of the history."""
-    pairs = _once(((one.fp, i) for i, one in enumerate(old)), ((one.fp, i) for i, one in enumerate(new)), known)
-    pairs |= _once(_answers(old), _answers(new), known)
-    return sorted(((a, b) for a, b in pairs if _same(old[a], new[b])), key=lambda pair: (pair[1], -pair[0]))
-
-
-def _answers(prints: Sequence[Print]) -> Iterator[tuple[bytes, int]]:
-    return ((one.call, i) for i, one in enumerate(prints) if one.kind == "tool_result" and one.call is not None)
-
-
-def _once(old: Iterator[tuple[Hashable, int]], new: Iterator[tuple[Hashable, int]], known: int) -> set[Pair]:
-    """Return the places of the keys that both sides have exactly once beyond the common beginning."""
-    sides: list[dict[Hashable, int | None]] = [{}, {}]
-    for side, keys in zip(sides, (old, new), strict=True):
-        for key, i in keys:
-            if i >= known:
-                side[key] = None if key in side else i
-    return {(a, b) for key, b in sides[1].items() if b is not None and (a := sides[0].get(key)) is not None}
-
-
-def _heaviest(pairs: Sequence[Pair], old: Sequence[Print], new: Sequence[Print], known: int) -> list[Pair]:
-    """Return the pairs, rising on both sides, that weigh most: a voice its bytes, anything else a trifle.
-
-    A Fenwick tree over the log's side keeps the heaviest chain that ends at or before each place.
-    """
-    size = len(old) - known
-    tree: list[tuple[int, int]] = [(0, -1)] * (size + 1)
-    before: list[int] = []
-    heaviest = (0, -1)
-    for n, (a, b) in enumerate(pairs):
-        chain, i = (0, -1), a - known
-        while i > 0:
-            chain = max(chain, tree[i])
-            i -= i & -i
-        before.append(chain[1])
-        chain = (chain[0] + 1 + (new[b].size if new[b].kind in VOICES else 0), n)
-        heaviest = max(heaviest, chain)
-        i = a - known + 1
-        while i <= size:
-            tree[i] = max(tree[i], chain)
-            i += i & -i
-    found: list[Pair] = []
-    n = heaviest[1]
-    while n >= 0:
-        found.append(pairs[n])
-        n = before[n]
-    return found[::-1]
-
-
-def _filled(chain: Sequence[Pair], old: Sequence[Print], new: Sequence[Print], known: int) -> Iterator[Pair]:
-    """Yield the pairs of a chain, their equal neighbours, and in what is left between what stands in the same place.
-
-    Both add messages that repeat, which are no anchors.
-    """
-    at = start = known
-    for a, b in (*chain, (len(old), len(new))):
-        while at < a and start < b and _same(old[at], new[start]):
-            yield at, start
-            at, start = at + 1, start + 1
-        back = 0
-        while a < len(old) and a - back > at and b - back > start and _same(old[a - back - 1], new[b - back - 1]):
-            back += 1
-        gap = min(a - at, b - start) - back
-        yield from ((at + n, start + n) for n in range(gap) if _same(old[at + n], new[start + n]))
-        yield from ((a - n, b - n) for n in range(back, -1, -1) if a < len(old))
-        at, start = a + 1, b + 1

@@ -46,10 +46,15 @@ class Writer:
             }
 
     def finish(self) -> None:
-        """Write what was collected."""
+        """Write what was collected; bytes that retention took come back with the message that brings them again."""
+        unit = self._unit
+        for row in self._blobs.values():
+            if not unit.count(rows.PUT_BLOB, **row):
+                named = {"thread": self._thread, "name_": row["name"]}
+                unit.run(rows.KEEP_BLOB, named | {"when": unit.now_us})
+                unit.run(rows.FILL_BLOB, named | {"new_body": row["body"]})
         if self._uses:
-            self._unit.run(rows.PUT_BLOB, list(self._blobs.values()))
-            self._unit.run(rows.PUT_BLOB_USE, self._uses)
+            unit.run(rows.PUT_BLOB_USE, self._uses)
 
 
 def read(unit: Unit, owner: str, name: str) -> bytes | None:
@@ -59,5 +64,5 @@ def read(unit: Unit, owner: str, name: str) -> bytes | None:
 
 
 def retire(unit: Unit, thread: str, before: datetime) -> int:
-    """Drop the bytes of parts stored before a time; return how many. Entries, names and sizes stay."""
+    """Drop the bytes of parts that no append has brought since a time; return how many. Names and sizes stay."""
     return unit.count(rows.RETIRE_BLOBS, thread=thread, before=micros(before))

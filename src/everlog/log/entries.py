@@ -3,20 +3,23 @@
 Positions are given out under the thread's row lock, so they have no gaps and no two writers share one. An append with
 a client key is stored once: repeated with the same content it returns where that stands, with other content it is
 refused. Nothing here edits an entry; erasure (`erase.py`) is the one exception and leaves a tombstone.
+
+A fork that goes on with a turn of its parent's gets a row for its part of it, so that whose turn it is, and with it the
+erasure of that person, covers both parts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from everlog.clock import micros, moment
-from everlog.errors import Conflict, Mistake
+from everlog.errors import Conflict, Damaged, Erased, Mistake
 from everlog.log import blobs, rows
 from everlog.log.bodies import KIND_NUMBER, Body, decode, encode
 from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
-from everlog.log.threads import ThreadRow
-from everlog.log.turns import NewTurn
+from everlog.log.threads import KEY_LENGTH, ThreadRow
+from everlog.log.turns import NewTurn, TurnState
 from everlog.messages import KINDS, Entry, Message, Origin
 from everlog.store import Unit
 from everlog.store.keys import digest
@@ -24,6 +27,9 @@ from everlog.tokens import size_bytes, text_of, utf8
 
 PAGE = 1000
 """Entries read by one statement."""
+
+ZONE_LENGTH = 64
+"""Characters of the longest name of a time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +51,38 @@ def append(unit: Unit, thread: ThreadRow, turns: Sequence[NewTurn]) -> Appended:
 
     Raises:
         Conflict: a client key was used before, with other content.
-        Mistake: a turn is empty, or continues a thread without turns.
+        Erased: the turn to be continued was erased.
+        Mistake: a turn is empty, continues a thread without turns, or has an id that cannot be stored.
         PartTooLarge: a part is above the limit.
     """
-    if not turns or not all(turn.messages for turn in turns):
-        raise Mistake("a turn holds at least one message")
+    _check(turns)
     repeats = [_ask_repeat(unit, thread, turn) for turn in turns]
-    last = unit.ask(rows.LAST_CHAIN, thread=thread.owner(thread.next - 1), stop=thread.next) if thread.next else None
+    last_chain = last_turn = None
+    if thread.next:
+        owner = thread.owner(thread.next - 1)
+        last_chain = unit.ask(rows.LAST_CHAIN, thread=owner, stop=thread.next)
+        if turns[0].more:
+            last_turn = unit.ask(rows.TURNS, thread=owner, start=thread.turns - 1, stop=thread.turns)
     unit.expect(thread.id)
     secret = unit.secret()
     found = [None if repeat is None else next(iter(repeat()), None) for repeat in repeats]
     if any(found):
-        return _repeated(thread, turns, found, secret)
-    found_chain = [] if last is None else last()
-    writer = _Writer(unit, thread, secret, bytes(found_chain[0][0]) if found_chain else GENESIS)
+        return _repeated(turns, found, secret)
+    chain = (last_chain() if last_chain else []) or _chain_before(unit, thread)
+    turn_row = last_turn() if last_turn else []
+    writer = _Writer(unit, thread, secret, bytes(chain[0][0]) if chain else GENESIS, turn_row[0] if turn_row else None)
     for turn in turns:
         writer.add(turn)
     return writer.finish()
+
+
+def continues(unit: Unit, thread: ThreadRow) -> bool:
+    """Return whether the thread has a last turn that can be continued: it has turns, and the last one is not erased."""
+    if not thread.turns:
+        return False
+    owner = thread.owner(thread.next - 1)
+    found = unit.row(rows.TURNS, thread=owner, start=thread.turns - 1, stop=thread.turns)
+    return found is not None and found[4] != TurnState.ERASED
 
 
 def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None, *, media: bool = True) -> list[Entry]:
@@ -73,10 +94,15 @@ def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None,
         start: first position.
         stop: position after the last; the thread's end if None.
         media: whether to fetch the bytes of images, sounds and files.
+
+    Raises:
+        Damaged: an entry of the stretch is missing.
     """
     found: list[Entry] = []
-    for owner, begin, end in thread.spans(start, min(thread.next, thread.next if stop is None else stop)):
+    for owner, begin, end in thread.spans(max(0, start), min(thread.next, thread.next if stop is None else stop)):
         stored = unit.rows(rows.ENTRIES, thread=owner, start=begin, stop=end, limit=end - begin)
+        if len(stored) != end - begin:
+            raise Damaged(f"{end - begin - len(stored)} of the entries {begin} to {end - 1} are missing; run verify")
         origins = _origins(unit, owner, stored)
         found += [entry_of(unit, owner, row, origins.get(row[2], Origin()), media=media) for row in stored]
     return found
@@ -125,40 +151,72 @@ def entry_of(unit: Unit, owner: str, row: Sequence[Any], origin: Origin, *, medi
     return Entry(i=i, turn=turn, message=message, at=when, origin=origin)
 
 
-def content_hash(secret: bytes, i: int, kind: int, micros_at: int, turn: int, plain: bytes) -> bytes:
-    """Return the keyed hash that `verify` checks a row against: content, position, kind, turn and time."""
-    return digest(secret, b"entry", b"%d %d %d %d" % (i, kind, turn, micros_at), plain)
+def row_hash(secret: bytes, row: Mapping[str, Any], plain: bytes) -> bytes:
+    """Return the keyed hash that `verify` checks a row against: all of it but whose it is, and its size."""
+    numbers = b"%d %d %d %d" % (row["i"], row["kind"], row["turn"], row["at"])
+    names = [b"-" if row[name] is None else b"+" + utf8(row[name]) for name in ("request", "model")]
+    prints = [b"-" if row[name] is None else b"+" + bytes(row[name]) for name in ("fp", "chain", "call")]
+    return digest(secret, b"entry", numbers, *names, *prints, plain)
 
 
 class _Writer:
     """Collects the rows of one append and hands them to the unit at the end."""
 
-    def __init__(self, unit: Unit, thread: ThreadRow, secret: bytes, chain: bytes) -> None:
+    def __init__(self, unit: Unit, thread: ThreadRow, secret: bytes, chain: bytes, last_turn: Any) -> None:
         self._unit = unit
         self._thread = thread
         self._secret = secret
         self._prints = Fingerprints(secret, chain)
         self._next = thread.next
         self._turns = thread.turns
+        self._last_turn = last_turn
         self._entries: list[dict[str, Any]] = []
         self._turn_rows: list[dict[str, Any]] = []
         self._blobs = blobs.Writer(unit, thread.id)
 
     def add(self, turn: NewTurn) -> None:
-        if turn.more and not self._turns:
-            raise Mistake("there is no turn to continue in an empty thread")
-        number = self._turns - 1 if turn.more else self._turns
         bodies = [encode(message, self._secret) for message in turn.messages]
-        if not turn.more:
-            self._turn_rows.append(self._turn_row(turn, number, bodies))
-            self._turns += 1
-        elif self._turn_rows and self._turn_rows[-1]["n"] == number:
-            self._turn_rows[-1]["state"] = int(turn.state)
+        if turn.more:
+            self._go_on(turn)
         else:
-            self._unit.run(rows.SET_TURN, {"thread": self._thread.id, "number": number, "new_state": int(turn.state)})
+            self._turn_rows.append(self._turn_row(turn, self._turns, bodies))
+            self._turns += 1
+        number = self._turns - 1
         for n, (message, body) in enumerate(zip(turn.messages, bodies, strict=True)):
             row = self._tombstone(message, number) if n in turn.erased else self._entry_row(message, body, turn, number)
             self._entries.append(row)
+
+    def _go_on(self, turn: NewTurn) -> None:
+        """Continue the last turn: one of these, one of the thread's own, or one that began in a thread it shares."""
+        number = self._turns - 1
+        if number < 0:
+            raise Mistake("there is no turn to continue in an empty thread")
+        if self._turn_rows:
+            self._turn_rows[-1]["state"] = int(turn.state)
+            return
+        if self._last_turn is None:
+            raise Damaged(f"turn {number}, which was to be continued, is missing")
+        if self._last_turn[4] == TurnState.ERASED:
+            raise Erased(f"turn {number}, which was to be continued, was erased")
+        if self._last_turn[1] == self._thread.id:
+            self._unit.run(rows.SET_TURN, {"thread": self._thread.id, "number": number, "new_state": int(turn.state)})
+        else:
+            self._turn_rows.append(self._shared_turn_row(turn, number))
+
+    def _shared_turn_row(self, turn: NewTurn, number: int) -> dict[str, Any]:
+        """Return the row for this thread's part of a turn that began in another one: it is the same person's."""
+        _, owner, _, first, _, learn, at, _, _, session, user, project, scope, model, timezone, body = self._last_turn
+        cwd = None if body is None else text_of(self._unit.open(rows.turn.c.body, (owner, number), body))
+        part = NewTurn(
+            messages=turn.messages,
+            state=turn.state,
+            learn=bool(learn),
+            scope=scope,
+            model=model,
+            timezone=timezone,
+            origin=Origin(session=session, user=user, project=project, cwd=cwd),
+        )
+        return self._turn_row(part, number, ()) | {"first": first, "at": at}
 
     def finish(self) -> Appended:
         thread, unit = self._thread, self._unit
@@ -189,7 +247,8 @@ class _Writer:
         print_ = self._prints.add(message)
         for name, content in body.blobs.items():
             self._blobs.add(name, content, i)
-        return {
+        asked = turn.model if message.kind == "assistant" else None
+        row = {
             "thread": self._thread.id,
             "i": i,
             "kind": kind,
@@ -199,11 +258,11 @@ class _Writer:
             "fp": print_.fp,
             "chain": print_.chain,
             "call": print_.call,
-            "hash": content_hash(self._secret, i, kind, when, number, body.plain),
             "request": turn.origin.request,
-            "model": message.model or turn.model if message.kind == "assistant" else message.model,
+            "model": asked if message.model is None else message.model,
             "body": unit.seal(rows.entry.c.body, (self._thread.id, i), body.plain),
         }
+        return row | {"hash": row_hash(self._secret, row, body.plain)}
 
     def _turn_row(self, turn: NewTurn, number: int, bodies: Sequence[Body]) -> dict[str, Any]:
         first = turn.messages[0]
@@ -219,7 +278,7 @@ class _Writer:
             "learn": int(turn.learn),
             "at": self._unit.now_us if first.at is None else micros(first.at),
             "client_key": turn.client_key,
-            "content": None if turn.client_key is None else _content(self._secret, bodies),
+            "content": None if turn.client_key is None else _content(self._secret, turn, bodies),
             "session": turn.origin.session,
             "user": turn.origin.user,
             "project": turn.origin.project,
@@ -230,17 +289,49 @@ class _Writer:
         }
 
 
+def _check(turns: Sequence[NewTurn]) -> None:
+    if not turns or not all(turn.messages for turn in turns):
+        raise Mistake("a turn holds at least one message")
+    keys = [turn.client_key for turn in turns if turn.client_key is not None]
+    if len(set(keys)) < len(keys):
+        raise Conflict("two of these turns have the same client key; it names one turn")
+    for turn in turns:
+        origin = turn.origin
+        ids = (turn.client_key, origin.request, origin.session, origin.user, origin.project, turn.scope, turn.model)
+        for value in (*ids, *(message.model for message in turn.messages)):
+            _check_id(value, KEY_LENGTH)
+        _check_id(turn.timezone, ZONE_LENGTH)
+
+
+def _check_id(value: str | None, limit: int) -> None:
+    """Refuse an id that not every engine can store: ids stand as they are, since they are looked up by."""
+    if value is not None and (len(value) > limit or not value.isprintable()):
+        raise Mistake(
+            f"an id (of a request, session, user, project, scope, model or zone, or a client key) has at most {limit} "
+            f"printable characters; one has {len(value)}"
+        )
+
+
+def _chain_before(unit: Unit, thread: ThreadRow) -> list[Any]:
+    """Return the last chain of a thread whose own entries are all erased: one of those it shares."""
+    for owner, _, stop in reversed(list(thread.spans(0, thread.next))[:-1]):
+        found = unit.rows(rows.LAST_CHAIN, thread=owner, stop=stop)
+        if found:
+            return found
+    return []
+
+
 def _ask_repeat(unit: Unit, thread: ThreadRow, turn: NewTurn) -> Any:
     if turn.client_key is None or turn.more:
         return None
     return unit.ask(rows.TURN_OF_CLIENT, thread=thread.id, client_key=turn.client_key)
 
 
-def _repeated(thread: ThreadRow, turns: Sequence[NewTurn], found: Sequence[Any], secret: bytes) -> Appended:
+def _repeated(turns: Sequence[NewTurn], found: Sequence[Any], secret: bytes) -> Appended:
     if not all(found):
         raise Conflict("some of these turns were stored before, by their client keys, and some were not")
     for turn, (number, _, content) in zip(turns, found, strict=True):
-        if _content(secret, [encode(message, secret) for message in turn.messages]) != bytes(content):
+        if _content(secret, turn, [encode(message, secret) for message in turn.messages]) != bytes(content):
             raise Conflict(f"client key {turn.client_key!r} was used before, in turn {number}, with other content")
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(found)):
         raise Conflict("these turns were stored before, but not in a row")
@@ -248,8 +339,10 @@ def _repeated(thread: ThreadRow, turns: Sequence[NewTurn], found: Sequence[Any],
     return Appended(first=first, stop=found[-1][1] + len(turns[-1].messages), turn=found[-1][0], repeated=True)
 
 
-def _content(secret: bytes, bodies: Sequence[Body]) -> bytes:
-    return digest(secret, b"turn", *(body.plain for body in bodies))
+def _content(secret: bytes, turn: NewTurn, bodies: Sequence[Body]) -> bytes:
+    """Return the keyed hash of what a turn says, by which a repeated client key is told from a misused one."""
+    kinds = b" ".join(b"%d" % KIND_NUMBER[message.kind] for message in turn.messages)
+    return digest(secret, b"turn", kinds, *(body.plain for body in bodies))
 
 
 def _origins(unit: Unit, owner: str, stored: Sequence[Sequence[Any]]) -> dict[int, Origin]:

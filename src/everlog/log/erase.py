@@ -1,23 +1,26 @@
 """Erasing a thread, a user, or a tenant: what has to be gone, in which order, and the receipt that says so.
 
 A thread is first closed for good (its key freed, its generation raised, so that nothing that was read before can be
-written after), then what its forks still show is copied to the nearest of them under that fork's key, then its rows
-go, then its key. A user's turns become tombstones where they stand, and what was derived over them is dropped in every
-thread that shares them. Each step is a unit; the receipt row carries the state, so a killed erasure is resumed.
+written after), then what its forks still show goes over to the nearest of them (`handover.py`), then its rows go, then
+its key. A user's turns are first marked, so that the name is gone and what is left to do is read off the rows; then they
+become tombstones where they stand, and what was derived over them is dropped in every thread that shares them. A tenant
+is closed as a whole. Each step is a unit; the receipt row carries the state, so a killed erasure is resumed.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
-
 from everlog.clock import new_id
-from everlog.errors import Erased
-from everlog.log import rows, threads
+from everlog.log import handover, rows, threads
+from everlog.log.entries import pages
+from everlog.log.handover import HeirGone, enter
 from everlog.log.threads import END
-from everlog.store import Store, Unit, metadata, sealed
+from everlog.log.turns import TurnState
+from everlog.store import Store, Unit, sealed
 from everlog.store import rows as store_rows
 from everlog.store.keys import version_of
 from everlog.store.residue import Probe, piece, residue
@@ -30,6 +33,8 @@ PROBES = 64
 
 Target = Literal["thread", "user", "tenant"]
 State = Literal["rows", "files", "pending", "done"]
+Dropped = Callable[[Unit, str, int], None]
+"""Told of each thread of which something derived was dropped, by id and number of entries, in the unit that dropped it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,42 +67,45 @@ def erase_thread(store: Store, tenant: str, thread: str) -> Receipt:
         Erased: it was erased before.
     """
     probes = _probes(store, tenant, [thread])
-    receipt = store.write(tenant, partial(_bury, thread=thread), name="erase.begin")
+    receipt = Receipt(id=new_id(store.clock), target="thread", state="rows", threads=(thread,))
+    receipt = store.write(tenant, partial(_bury, receipt=receipt), name="erase.begin")
     return _finish(store, tenant, receipt, probes)
 
 
-def erase_user(store: Store, tenant: str, user: str) -> Receipt:
-    """Erase every turn of an end user, in all threads of the tenant; other people's turns stay."""
-    turns: dict[str, list[int]] = {}
-    for thread, number in store.read(tenant, lambda unit: unit.rows(rows.TURNS_OF_USER, user=user)):
-        turns.setdefault(thread, []).append(number)
+def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None = None) -> Receipt:
+    """Erase every turn of an end user, in all threads of the tenant; other people's turns stay.
+
+    A thread that is left without words loses its title as well, since titles are made of them.
+
+    Args:
+        store: the database.
+        tenant: whose user.
+        user: the id that came with the turns.
+        dropped: told of threads of which something derived was dropped, so that they can be marked as due.
+    """
+    found = store.read(tenant, lambda unit: unit.rows(rows.TURNS_OF_USER, user=user, limit=PROBES))
+    turns = {thread: [n for _, n, _ in some] for thread, some in groupby(found, key=lambda row: str(row[0]))}
     probes = _probes(store, tenant, list(turns), turns)
-    receipt = store.write(tenant, partial(_begin, target="user", touched=tuple(turns)), name="erase.begin")
-    for thread, numbers in turns.items():
-        for begin in range(0, len(numbers), BATCH):
-            some = numbers[begin : begin + BATCH]
-            receipt = store.write(
-                tenant, partial(_bury_turns, receipt=receipt, thread=thread, turns=some), name="erase.turns"
-            )
-    for thread in turns if receipt.wrapper else ():
-        rotate_owner(store, tenant, thread)
-    receipt = replace(receipt, state="files")
-    store.write(tenant, partial(_note, receipt=receipt), name="erase.rows_gone")
-    return _finish(store, tenant, receipt, probes)
+    receipt = Receipt(id=new_id(store.clock), target="user", state="rows")
+    receipt, marked = store.write(tenant, partial(_mark, receipt=receipt, user=user), name="erase.begin")
+    while marked:  # a turn that was being appended meanwhile is found by the next look
+        receipt = _bury_marked(store, tenant, receipt, dropped)
+        receipt, marked = store.write(tenant, partial(_mark, receipt=receipt, user=user), name="erase.mark")
+    return _finish(store, tenant, receipt, probes, dropped)
 
 
 def erase_tenant(store: Store, tenant: str) -> Receipt:
-    """Erase everything of a tenant; only receipts stay."""
-    ids = [thread for thread, _ in store.read(tenant, lambda unit: unit.rows(rows.THREAD_IDS))]
-    probes = _probes(store, tenant, ids)
-    receipt = store.write(tenant, partial(_begin, target="tenant", touched=()), name="erase.begin")
+    """Erase everything of a tenant; only receipts stay. Until it is done, nothing can be written for this tenant."""
+    probes = _probes(store, tenant, store.read(tenant, threads.ids))
+    receipt = Receipt(id=new_id(store.clock), target="tenant", state="rows")
+    receipt = store.write(tenant, partial(_close, receipt=receipt), name="erase.begin")
     return _finish(store, tenant, receipt, probes)
 
 
-def resume(store: Store, tenant: str) -> list[Receipt]:
+def resume(store: Store, tenant: str, *, dropped: Dropped | None = None) -> list[Receipt]:
     """Go on with erasures that were killed or had to wait; return their receipts."""
     waiting = [receipt for receipt in receipts(store, tenant) if receipt.state != "done"]
-    return [_finish(store, tenant, receipt, ()) for receipt in waiting]
+    return [_finish(store, tenant, receipt, None, dropped) for receipt in waiting]
 
 
 def receipts(store: Store, tenant: str) -> list[Receipt]:
@@ -105,48 +113,107 @@ def receipts(store: Store, tenant: str) -> list[Receipt]:
     return [_receipt(row) for row in store.read(tenant, lambda unit: unit.rows(store_rows.RECEIPTS))]
 
 
-def _finish(store: Store, tenant: str, receipt: Receipt, probes: Sequence[Probe]) -> Receipt:
+def _finish(
+    store: Store, tenant: str, receipt: Receipt, probes: Sequence[Probe] | None, dropped: Dropped | None = None
+) -> Receipt:
     if receipt.state == "rows":
-        if receipt.target == "tenant":
-            receipt = _drop_tenant(store, tenant, receipt)
-        else:
-            for thread in receipt.threads if receipt.target == "thread" else ():
-                receipt = _hand_over(store, tenant, receipt, thread)
-                receipt = _clear(store, tenant, receipt, thread)
-        receipt = replace(receipt, state="files")
-        store.write(tenant, partial(_note, receipt=receipt), name="erase.rows_gone")
+        match receipt.target:
+            case "thread":
+                for thread in receipt.threads:
+                    receipt = _hand_over(store, tenant, receipt, thread)
+                    receipt = _clear(store, tenant, receipt, thread)
+            case "user":
+                receipt = _bury_marked(store, tenant, receipt, dropped)
+                for thread in receipt.threads if receipt.wrapper else ():
+                    rotate_owner(store, tenant, thread)
+            case "tenant":
+                receipt = _drop_tenant(store, tenant, receipt)
+        receipt = store.write(tenant, partial(_note, receipt=receipt, state="files"), name="erase.rows_gone")
     found = residue(store, probes, wrapper=receipt.wrapper)
-    receipt = replace(receipt, state="done" if found.clean else "pending", holds=found.holds)
-    store.write(tenant, partial(_note, receipt=receipt), name="erase.receipt")
+    receipt = replace(receipt, holds=found.holds)
+    state: State = "done" if found.clean else "pending"
+    return store.write(tenant, partial(_note, receipt=receipt, state=state), name="erase.receipt")
+
+
+def _begun(unit: Unit, receipt: Receipt) -> bool:
+    """Enter, and return whether this was done before: a unit whose commit was not confirmed is run again."""
+    enter(unit)
+    return unit.row(store_rows.GET_RECEIPT, id=receipt.id) is not None
+
+
+def _bury(unit: Unit, receipt: Receipt) -> Receipt:
+    receipt = replace(receipt, wrapper=unit.master_key_name)
+    if not _begun(unit, receipt):
+        (thread,) = receipt.threads
+        threads.load(unit, thread)
+        unit.run(rows.BURY, {"thread": thread, "when": unit.now_us})
+    return _note(unit, receipt)
+
+
+def _mark(unit: Unit, receipt: Receipt, user: str) -> tuple[Receipt, int]:
+    """Put the erasure's own name in the place of the user's on every turn that is to go."""
+    receipt = replace(receipt, wrapper=unit.master_key_name)
+    begun = _begun(unit, receipt)
+    marked = unit.count(rows.MARK_TURNS, of_user=user, mark=_mark_of(receipt))
+    return (receipt if begun else _note(unit, receipt)), marked
+
+
+def _mark_of(receipt: Receipt) -> str:
+    return f"erase:{receipt.id}"
+
+
+def _close(unit: Unit, receipt: Receipt) -> Receipt:
+    enter(unit)
+    unit.run(store_rows.CLOSE_TENANT)
+    unit.run(rows.BURY_ALL, {"when": unit.now_us})
+    return _note(unit, replace(receipt, wrapper=unit.master_key_name))
+
+
+def _bury_marked(store: Store, tenant: str, receipt: Receipt, dropped: Dropped | None) -> Receipt:
+    act = partial(_bury_some, dropped=dropped)
+    while (more := store.write(tenant, partial(act, receipt=receipt), name="erase.turns")) is not None:
+        receipt = more
     return receipt
 
 
-def _bury(unit: Unit, thread: str) -> Receipt:
-    threads.load(unit, thread)
-    unit.run(rows.BURY, {"thread": thread, "when": unit.now_us})
-    return _begin(unit, "thread", (thread,))
+def _bury_some(unit: Unit, receipt: Receipt, dropped: Dropped | None) -> Receipt | None:
+    """Make tombstones of the next few marked turns of one thread, wherever their entries are; None if there are none."""
+    enter(unit)
+    marked = unit.rows(rows.TURNS_OF_USER, user=_mark_of(receipt), limit=BATCH)
+    if not marked:
+        return None
+    thread = marked[0][0]
+    unit.rows(rows.THREAD_TO_WRITE, thread=thread)
+    mine = [(n, first) for owner, n, first in marked if owner == thread]
+    numbers = [n for n, _ in mine]
+    after = unit.row(rows.FIRST_AFTER, thread=thread, number=numbers[-1])
+    span = {"start": min(first for _, first in mine), "stop": END if after is None or after[0] is None else after[0]}
+    positions = [i for (i,) in unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=numbers, **span)]
+    unit.count(rows.CLEAR_TURNS, thread=thread, turns=numbers, erased=int(TurnState.ERASED))
+    receipt = replace(receipt, entries=receipt.entries + len(positions))
+    reach = {thread: END}
+    for fork, _, upto in unit.rows(rows.FORKS_OF, owner=thread):
+        reach[fork] = max(upto, reach.get(fork, 0))
+    for sharer in sorted(reach):
+        shared = [i for i in positions if i < reach[sharer]]
+        if shared or sharer == thread:
+            receipt = _bury_in(unit, receipt, sharer, shared, dropped)
+    if unit.row(rows.WORDS_LEFT, thread=thread) is None:
+        unit.run(rows.SET_TITLE, {"thread": thread, "new_title": None})
+    return _note(unit, receipt)
 
 
-def _begin(unit: Unit, target: Target, touched: tuple[str, ...]) -> Receipt:
-    receipt = Receipt(id=new_id(unit.clock), target=target, state="rows", threads=touched, wrapper=unit.master_key_name)
-    _note(unit, receipt)
-    return receipt
-
-
-def _bury_turns(unit: Unit, receipt: Receipt, thread: str, turns: Sequence[int]) -> Receipt:
-    positions = [i for (i,) in unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=list(turns))]
+def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int], dropped: Dropped | None) -> Receipt:
+    """Clear entries that stand under a thread, also such that it is just inheriting, and what it derived from them."""
+    found = unit.row(rows.THREAD_TO_WRITE, thread=thread)
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
-    unit.count(rows.CLEAR_ENTRIES_OF_TURNS, thread=thread, turns=list(turns))
-    unit.count(rows.CLEAR_TURNS, thread=thread, turns=list(turns))
-    dropped = _drop_blobs(unit, thread, positions)
-    for sharer in {
-        thread,
-        *(fork for fork, _, upto in unit.rows(rows.FORKS_OF, owner=thread) if positions[:1] < [upto]),
-    }:
-        dropped += sealed.drop_derived(unit, sharer, positions)
-    receipt = replace(receipt, entries=receipt.entries + len(positions), rows=receipt.rows + dropped)
-    _note(unit, receipt)
-    return receipt
+    unit.count(rows.CLEAR_ENTRIES_AT, thread=thread, positions=list(positions))
+    gone = _drop_blobs(unit, thread, positions)
+    derived = sealed.drop_derived(unit, thread, positions)
+    if derived and dropped is not None and found is not None and found[8] is None:
+        dropped(unit, thread, found[5])
+    touched = receipt.threads if thread in receipt.threads else (*receipt.threads, thread)
+    return replace(receipt, threads=touched, rows=receipt.rows + gone + derived)
 
 
 def _drop_blobs(unit: Unit, thread: str, positions: Sequence[int]) -> int:
@@ -155,118 +222,72 @@ def _drop_blobs(unit: Unit, thread: str, positions: Sequence[int]) -> int:
     uses: dict[str, set[int]] = {}
     for name, i in unit.rows(rows.BLOB_USES, thread=thread):
         uses.setdefault(name, set()).add(i)
-    unit.count(rows.DROP_BLOB_USES, thread=thread, positions=list(positions))
     orphans = [name for name, shown in uses.items() if shown <= gone]
-    return unit.count(rows.DROP_BLOBS, thread=thread, names=orphans) if orphans else 0
+    if not any(shown & gone for shown in uses.values()):
+        return 0
+    unit.count(rows.DROP_BLOB_USES, thread=thread, positions=list(positions))
+    return unit.count(rows.DROP_BLOBS, thread=thread, names=orphans)
 
 
 def _hand_over(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
-    """Copy what forks share with a buried thread to the nearest of them, and point the others there."""
-    while (heir := store.read(tenant, partial(_heir, thread=thread))) is not None:
+    """Copy what forks share with a buried thread to the nearest of them, and let the others read it there."""
+    while (heir := store.read(tenant, partial(handover.heir_of, owner=thread))) is not None:
         try:
-            copied = sum(_copied(store, tenant, thread, *heir, table) for table in _shared_tables())
-            receipt = replace(receipt, handed_over=copied)
-            store.write(tenant, partial(_repoint, receipt=receipt, owner=thread, heir=heir[0]), name="erase.hand_over")
-        except Erased:
-            continue  # the heir was erased meanwhile: the next one inherits
-        break
+            copied = handover.copy(store, tenant, thread, heir)
+            inherit = partial(_inherit, receipt=replace(receipt, handed_over=copied), owner=thread, heir=heir)
+            return store.write(tenant, inherit, name="erase.hand_over")
+        except HeirGone:
+            continue
     return receipt
 
 
-def _copied(store: Store, tenant: str, owner: str, heir: str, upto: int, table: Table) -> int:
-    after: object = None
-    copied = 0
-    while True:
-        batch = partial(_copy, table=table, owner=owner, heir=heir, upto=upto, after=after)
-        step = store.write(tenant, batch, name="erase.copy")
-        if step is None:
-            return copied if table is rows.entry else 0
-        after = step[0]
-        copied += step[1]
-
-
-def _heir(unit: Unit, thread: str) -> tuple[str, int] | None:
-    """Return the fork that shares most with a thread, the nearest of equals, and how far it shares."""
-    forks = [(-upto, n, fork) for fork, n, upto in unit.rows(rows.FORKS_OF, owner=thread)]
-    if not forks:
-        return None
-    most, _, nearest = min((least, -n, fork) for least, n, fork in forks)
-    return nearest, -most
-
-
-def _copy(unit: Unit, table: Table, owner: str, heir: str, upto: int, after: object) -> tuple[object, int] | None:
-    threads.load(unit, heir)
-    found = sealed.rows_of(unit, table, owner, after, BATCH)
-    if not found:
-        return None
-    names = [column.name for column in table.c]
-    share: sealed.Share = table.info["share"]
-    place = names.index(share.column)
-    shared = [row for row in found if share.last(row[place]) < upto]
-    sealed.copy(unit, table, owner, heir, shared)
-    return found[-1][names.index(sealed.key_columns(table)[-1].name)], len(shared)
-
-
-def _shared_tables() -> list[Table]:
-    return [table for table in metadata.sorted_tables if "share" in table.info]
-
-
-def _repoint(unit: Unit, receipt: Receipt, owner: str, heir: str) -> None:
-    threads.load(unit, heir)
-    for fork in {fork for fork, _, _ in unit.rows(rows.FORKS_OF, owner=owner)}:
-        old = unit.rows(rows.SEGMENTS, thread=fork)
-        merged: list[tuple[str, int]] = []
-        for found, upto in [*old, (fork, END)]:
-            named = heir if found == owner else found
-            if merged and merged[-1][0] == named:
-                merged.pop()
-            merged.append((named, upto))
-        unit.run(rows.DROP_SEGMENTS, {"thread": fork})
-        if merged[:-1]:
-            unit.run(
-                rows.PUT_SEGMENT,
-                [{"thread": fork, "n": n, "owner": named, "upto": upto} for n, (named, upto) in enumerate(merged[:-1])],
-            )
-    _note(unit, receipt)
+def _inherit(unit: Unit, receipt: Receipt, owner: str, heir: handover.Heir) -> Receipt:
+    handover.turn_over(unit, owner, heir)
+    return _note(unit, receipt)
 
 
 def _clear(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
     """Make a buried thread's entries tombstones, drop its other rows, and destroy its key."""
     highest = store.read(tenant, lambda unit: unit.row(rows.HIGHEST, thread=thread))
     stop = 0 if highest is None or highest[0] is None else highest[0] + 1
-    cleared = dropped = 0
-    for begin in range(0, stop, BATCH * 10):
-        end = min(stop, begin + BATCH * 10)
-        cleared += store.write(
-            tenant, partial(_bury_entries, thread=thread, start=begin, stop=end), name="erase.entries"
-        )
+    for begin, end in pages(0, stop):
+        act = partial(_clear_entries, receipt=receipt, thread=thread, start=begin, stop=end)
+        receipt = store.write(tenant, act, name="erase.entries")
     for table in sealed.tables("thread"):
-        dropped += store.write(tenant, partial(sealed.drop, table=table, owner=thread), name="erase.rows")
+        drop = partial(_drop_rows, receipt=receipt, table=table, thread=thread)
+        receipt = store.write(tenant, drop, name="erase.rows")
     store.write(tenant, lambda unit: unit.count(store_rows.DROP_KEYS, owner=thread), name="erase.key")
-    return replace(receipt, entries=receipt.entries + cleared, rows=receipt.rows + dropped)
+    return receipt
 
 
-def _bury_entries(unit: Unit, thread: str, start: int, stop: int) -> int:
-    return unit.count(rows.CLEAR_ENTRIES, thread=thread, start=start, stop=stop)
+def _clear_entries(unit: Unit, receipt: Receipt, thread: str, start: int, stop: int) -> Receipt:
+    cleared = unit.count(rows.CLEAR_ENTRIES, thread=thread, start=start, stop=stop)
+    return _note(unit, replace(receipt, entries=receipt.entries + cleared))
+
+
+def _drop_rows(unit: Unit, receipt: Receipt, table: Table, thread: str) -> Receipt:
+    return _note(unit, replace(receipt, rows=receipt.rows + sealed.drop(unit, table, thread)))
 
 
 def _drop_tenant(store: Store, tenant: str, receipt: Receipt) -> Receipt:
-    entries = dropped = 0
-    for table in [table for table in metadata.sorted_tables if table.info.get("erase") in _OF_TENANT]:
-        count = store.write(tenant, partial(_drop_all, table=table), name="erase.tenant")
-        entries += count if table is rows.entry else 0
-        dropped += 0 if table is rows.entry else count
-    return replace(receipt, entries=receipt.entries + entries, rows=receipt.rows + dropped)
+    """Delete all rows of a closed tenant, and last the tenant and its keys, which opens it for a new beginning."""
+    first = [(table,) for kind in ("thread", "tombstone") for table in sealed.tables(kind)]
+    for tables in (*first, (*sealed.tables("owner"), *sealed.tables("tenant"))):
+        receipt = store.write(tenant, partial(_drop_all, receipt=receipt, tables=tables), name="erase.tenant")
+    return receipt
 
 
-_OF_TENANT = ("thread", "tombstone", "owner", "tenant")
+def _drop_all(unit: Unit, receipt: Receipt, tables: Sequence[Table]) -> Receipt:
+    for table in tables:
+        count = unit.count(sealed.drop_all(table))
+        entries = count if table is rows.entry else 0
+        receipt = replace(receipt, entries=receipt.entries + entries, rows=receipt.rows + count - entries)
+    return _note(unit, receipt)
 
 
-def _drop_all(unit: Unit, table: Table) -> int:
-    return unit.count(sealed.drop_all(table))
-
-
-def _note(unit: Unit, receipt: Receipt) -> None:
+def _note(unit: Unit, receipt: Receipt, state: State | None = None) -> Receipt:
+    """Write a receipt as it stands, and return it."""
+    receipt = receipt if state is None else replace(receipt, state=state)
     report = {
         "threads": list(receipt.threads),
         "entries": receipt.entries,
@@ -285,6 +306,7 @@ def _note(unit: Unit, receipt: Receipt) -> None:
             "report": json.dumps(report),
         },
     )
+    return receipt
 
 
 def _receipt(row: Sequence[Any]) -> Receipt:
@@ -315,13 +337,15 @@ def _probes(
 
 
 def _pick(unit: Unit, thread: str, turns: Sequence[int] | None) -> list[Probe]:
-    highest = unit.row(rows.HIGHEST, thread=thread)
-    count = 0 if highest is None or highest[0] is None else highest[0] + 1
+    keys: list[bytes] = []
     if turns is None:
+        highest = unit.row(rows.HIGHEST, thread=thread)
+        count = 0 if highest is None or highest[0] is None else highest[0] + 1
         positions = list(range(0, count, max(1, count // PROBES)))
+        keys = [bytes(row[2]) for row in unit.rows(store_rows.KEYS_OF, owner=thread)]
     else:
-        positions = [i for (i,) in unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=list(turns)[:PROBES])]
+        found = unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=list(turns), start=0, stop=END)
+        positions = [i for (i,) in found]
     bodies = [row[6] for row in unit.rows(rows.ENTRIES_AT, thread=thread, positions=positions[:PROBES])]
     plain = [bytes(body) for body in bodies if body is not None and not version_of(bytes(body))]
-    keys = [] if turns is not None else [bytes(row[2]) for row in unit.rows(store_rows.KEYS_OF, owner=thread)]
     return [probe for probe in map(piece, plain + keys) if probe is not None]

@@ -134,7 +134,7 @@ blob_use = Table(
     Column("thread", ID, primary_key=True),
     Column("name", ID, primary_key=True),
     Column("i", BigInteger, primary_key=True, autoincrement=False),
-    info=BY_THREAD | {"share": Share(column="i")},
+    info=BY_THREAD,
 )
 """Which entries show a blob: the last one to be erased takes it along."""
 
@@ -219,6 +219,7 @@ _by_thread: BindParameter[str] = bindparam("thread")
 THREAD = scoped(thread).select().where(thread.c.thread == _by_thread)
 THREAD_TO_WRITE = THREAD.with_for_update()
 THREAD_OF_KEY = scoped(thread).select(thread.c.thread).where(thread.c.key == bindparam("key"))
+THREADS_OF_KEYS = scoped(thread).select(thread.c.key, thread.c.thread).where(among(thread.c.key, "keys"))
 KEY_OF = scoped(thread).select(thread.c.key).where(thread.c.thread == _by_thread)
 THREADS = (
     scoped(thread)
@@ -254,10 +255,16 @@ BURY = (
     .where(thread.c.thread == _by_thread, thread.c.erased_at.is_(None))
     .values(key=None, title=None, parent=None, generation=thread.c.generation + 1, erased_at=bindparam("when"))
 )
+BURY_ALL = (
+    scoped(thread)
+    .update()
+    .where(thread.c.erased_at.is_(None))
+    .values(key=None, title=None, parent=None, generation=thread.c.generation + 1, erased_at=bindparam("when"))
+)
 TOUCH_GENERATION = (
     scoped(thread).update().where(thread.c.thread == _by_thread).values(generation=thread.c.generation + 1)
 )
-THREAD_IDS = scoped(thread).select(thread.c.thread, thread.c.next).order_by(thread.c.thread)
+THREAD_IDS = scoped(thread).select(thread.c.thread).order_by(thread.c.thread)
 
 _bare_size = case({n: len(kind) + 2 for n, kind in enumerate(KINDS)}, value=entry.c.kind)
 _ENTRY = (entry.c.i, entry.c.kind, entry.c.turn, entry.c.at, entry.c.request, entry.c.model, entry.c.body)
@@ -267,10 +274,9 @@ ENTRIES_BACK = scoped(entry).select(*_ENTRY).where(*_within).order_by(entry.c.i.
 ENTRIES_AT = scoped(entry).select(*_ENTRY).where(entry.c.thread == _by_thread, among(entry.c.i, "positions"))
 HASHED = (
     scoped(entry)
-    .select(*_ENTRY, entry.c.hash, entry.c.size)
+    .select(*_ENTRY, entry.c.size, entry.c.fp, entry.c.chain, entry.c.call, entry.c.hash)
     .where(*_within)
     .order_by(entry.c.i)
-    .limit(bindparam("limit"))
 )
 PRINTS = scoped(entry).select(entry.c.kind, entry.c.fp, entry.c.call, entry.c.size).where(*_within).order_by(entry.c.i)
 LAST_CHAIN = (
@@ -284,16 +290,18 @@ CHAINED = scoped(entry).select(entry.c.thread, entry.c.i).where(among(entry.c.ch
 TURN_AT = scoped(entry).select(entry.c.turn).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 PUT_ENTRY = scoped(entry).insert()
 _cleared: dict[str, Any] = dict.fromkeys(entry.info["clear"]) | {"size": _bare_size}
-CLEAR_ENTRIES = scoped(entry).update().where(*_within).values(_cleared)
-CLEAR_ENTRIES_OF_TURNS = (
-    scoped(entry).update().where(entry.c.thread == _by_thread, among(entry.c.turn, "turns")).values(_cleared)
+_with_words = entry.c.hash.is_not(None)
+CLEAR_ENTRIES = scoped(entry).update().where(*_within, _with_words).values(_cleared)
+CLEAR_ENTRIES_AT = (
+    scoped(entry)
+    .update()
+    .where(entry.c.thread == _by_thread, among(entry.c.i, "positions"), _with_words)
+    .values(_cleared)
 )
 POSITIONS_OF_TURNS = (
-    scoped(entry)
-    .select(entry.c.i)
-    .where(entry.c.thread == _by_thread, among(entry.c.turn, "turns"), entry.c.body.is_not(None))
-    .order_by(entry.c.i)
+    scoped(entry).select(entry.c.i).where(*_within, among(entry.c.turn, "turns"), _with_words).order_by(entry.c.i)
 )
+WORDS_LEFT = scoped(entry).select(entry.c.i).where(entry.c.thread == _by_thread, _with_words).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)
@@ -315,17 +323,32 @@ TURN_OF_CLIENT = (
     .where(turn.c.thread == _by_thread, turn.c.client_key == bindparam("client_key"))
 )
 PUT_TURN = scoped(turn).insert()
+MARK_TURNS = scoped(turn).update().where(turn.c.user == bindparam("of_user")).values(user=bindparam("mark"))
 TURNS_OF_USER = (
     scoped(turn)
-    .select(turn.c.thread, turn.c.n)
+    .select(turn.c.thread, turn.c.n, turn.c.first)
     .where(turn.c.user == bindparam("user"))
     .order_by(turn.c.thread, turn.c.n)
+    .limit(bindparam("limit"))
+)
+FIRST_AFTER = (
+    scoped(turn).select(func.min(turn.c.first)).where(turn.c.thread == _by_thread, turn.c.n > bindparam("number"))
 )
 CLEAR_TURNS = (
     scoped(turn)
     .update()
     .where(turn.c.thread == _by_thread, among(turn.c.n, "turns"))
-    .values(client_key=None, content=None, session=None, user=None, project=None, scope=None, timezone=None, body=None)
+    .values(
+        state=bindparam("erased"),
+        client_key=None,
+        content=None,
+        session=None,
+        user=None,
+        project=None,
+        scope=None,
+        timezone=None,
+        body=None,
+    )
 )
 SET_TURN = (
     scoped(turn)
@@ -336,8 +359,13 @@ SET_TURN = (
 
 BLOB = scoped(blob).select(blob.c.body).where(blob.c.thread == _by_thread, blob.c.name == bindparam("name"))
 PUT_BLOB = scoped(blob).insert(ignore=True)
+_named = (blob.c.thread == _by_thread, blob.c.name == bindparam("name_"))
+KEEP_BLOB = scoped(blob).update().where(*_named).values(created_at=bindparam("when"))
+FILL_BLOB = scoped(blob).update().where(*_named, blob.c.body.is_(None)).values(body=bindparam("new_body"))
 PUT_BLOB_USE = scoped(blob_use).insert(ignore=True)
 BLOB_USES = scoped(blob_use).select(blob_use.c.name, blob_use.c.i).where(blob_use.c.thread == _by_thread)
+BLOB_SIZES = scoped(blob).select(blob.c.name, blob.c.size).where(blob.c.thread == _by_thread)
+BLOBS_NAMED = scoped(blob).select().where(blob.c.thread == _by_thread, among(blob.c.name, "names"))
 DROP_BLOB_USES = scoped(blob_use).delete().where(blob_use.c.thread == _by_thread, among(blob_use.c.i, "positions"))
 DROP_BLOBS = scoped(blob).delete().where(blob.c.thread == _by_thread, among(blob.c.name, "names"))
 RETIRE_BLOBS = (

@@ -8,17 +8,21 @@ under the owner of entry `b - 1`, because that owner's own log is the same up to
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from everlog.clock import moment, new_id
 from everlog.errors import Erased, Mistake, UnknownThread
 from everlog.log import rows
 from everlog.store import Unit
+from everlog.store import rows as store_rows
 from everlog.tokens import text_of, utf8
 
 KEY_LENGTH = 200
 END = 1 << 62
 """Above every position."""
+VARIANTS = 32
+"""Names looked for by one statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,23 @@ def known(unit: Unit, key: str) -> str | None:
     return None if found is None else found[0]
 
 
+def variants(unit: Unit, key: str) -> list[str]:
+    """Return the ids of the threads named `key~1`, `key~2` …: other ways that a conversation went."""
+    found: list[str] = []
+    for begin in count(1, VARIANTS):
+        names = [variant(key, n) for n in range(begin, begin + VARIANTS)]
+        some: dict[str, str] = dict(unit.rows(rows.THREADS_OF_KEYS, keys=names))
+        if not some:
+            return found
+        found += [some[name] for name in names if name in some]
+    raise AssertionError("unreachable")
+
+
+def variant(key: str, n: int) -> str:
+    """Return the name of the n-th other way that a conversation went."""
+    return f"{key[: KEY_LENGTH - len(str(n)) - 1]}~{n}"
+
+
 def load(unit: Unit, thread: str) -> ThreadRow:
     """Return a thread by its id; a writing unit locks it, so that positions are given out once.
 
@@ -89,9 +110,13 @@ def load(unit: Unit, thread: str) -> ThreadRow:
 
 
 def create(unit: Unit, key: str, *, title: str | None = None, parent: str | None = None) -> ThreadRow:
-    """Make an empty thread; the key must be free."""
-    thread = new_id(unit.clock)
-    unit.secret()
+    """Make an empty thread; the key must be free.
+
+    Raises:
+        Erased: the tenant is being erased at this moment.
+    """
+    _enter_tenant(unit)
+    thread = _id_after(new_id(unit.clock), parent)
     unit.run(
         rows.PUT_THREAD,
         {
@@ -178,6 +203,11 @@ def listed(unit: Unit, *, after: str = "", limit: int = 500) -> list[ThreadRow]:
     ]
 
 
+def ids(unit: Unit) -> list[str]:
+    """Return the ids of all threads, erased ones included, in the order they were made."""
+    return [thread for (thread,) in unit.rows(rows.THREAD_IDS)]
+
+
 def entitle(unit: Unit, thread: ThreadRow, title: str | None) -> None:
     """Set a thread's title."""
     if title != thread.title:
@@ -193,6 +223,22 @@ def checked_key(key: str) -> str:
     if not key or len(key) > KEY_LENGTH or not key.isprintable():
         raise Mistake(f"a thread's key is 1 to {KEY_LENGTH} printable characters; this one has {len(key)}")
     return key
+
+
+def _enter_tenant(unit: Unit) -> None:
+    """Keep the tenant from being erased until this unit ends, and make its secret if it is new."""
+    held = unit.row(store_rows.TENANT_TO_ENTER)
+    unit.secret()
+    held = held or unit.row(store_rows.GET_TENANT)
+    if held is None or held[0] == store_rows.CLOSED:
+        raise Erased("this tenant is being erased at this moment; try again when that is done")
+
+
+def _id_after(thread: str, parent: str | None) -> str:
+    """Return an id that sorts after the parent's also within a millisecond, or where the clock went back."""
+    if parent is None or thread > parent:
+        return thread
+    return f"{int(parent[:12], 16) + 1:012x}{thread[12:]}"
 
 
 def _thread(unit: Unit, row: tuple[Any, ...], segments: list[tuple[str, int]]) -> ThreadRow:

@@ -18,6 +18,8 @@ class TurnState(IntEnum):
     """The reply broke off; what came is kept."""
     ABORTED = 3
     """Cancelled, or failed without a reply."""
+    ERASED = 4
+    """Erased with its user; nothing can be added to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +43,33 @@ class NewTurn:
     erased: frozenset[int] = frozenset()
     """Which of `messages`, by index, are tombstones: erased where they came from, so erased here."""
     more: bool = False
-    """Whether this continues the thread's last turn instead of opening one."""
+    """Whether this continues the thread's last turn instead of opening one. Whose turn it is stays as it was; of what is
+    given here only messages, state, model and `origin.request` count."""
 
 
-def split(messages: Sequence[Message], *, origin: Origin | None = None) -> Iterator[NewTurn]:
+def split(
+    messages: Sequence[Message], *, origin: Origin | None = None, before: Message | None = None
+) -> Iterator[NewTurn]:
     """Cut a flat history into turns: a new one begins with each user message that follows something else.
 
     People who talk to each other are all `user`; there a change of author begins a turn too.
+
+    Args:
+        messages: the history, or the rest of one.
+        origin: where it came from.
+        before: what was said just before the rest; if the rest begins no turn, it goes on with that one.
     """
     origin = origin or Origin()
     start = 0
     for i in range(1, len(messages) + 1):
-        if i == len(messages) or _begins(messages[i - 1], messages[i]):
+        if i == len(messages) or begins(messages[i - 1], messages[i]):
             turn = tuple(messages[start:i])
             if turn:
-                yield NewTurn(messages=turn, origin=origin)
+                more = start == 0 and before is not None and not begins(before, turn[0])
+                yield NewTurn(messages=turn, origin=origin, more=more)
             start = i
 
 
-def _begins(before: Message, message: Message) -> bool:
+def begins(before: Message, message: Message) -> bool:
+    """Return whether a message opens a turn, after the one before it."""
     return message.kind == "user" and (before.kind != "user" or before.author != message.author)

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from everlog.errors import Damaged, Erased
-from everlog.log import rows, threads
-from everlog.log.bodies import KIND_NUMBER, decode
-from everlog.log.entries import PAGE, content_hash, pages
+from everlog.log import blobs, rows, threads
+from everlog.log.bodies import blob_name, decode
+from everlog.log.entries import pages, row_hash
 from everlog.log.threads import ThreadRow
 from everlog.messages import KINDS
 from everlog.store import Store, Unit
-from everlog.store.keys import digest, version_of
+from everlog.store.keys import version_of
 from everlog.tokens import size_bytes
 
 
@@ -56,31 +56,49 @@ def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
                 tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, turn=turn)
             )
             yield Verified(thread=thread, stop=end, of=row.next, faults=tuple(faults))
-    beyond = store.read(tenant, lambda unit: unit.row(rows.HIGHEST, thread=thread))
-    if beyond is not None and beyond[0] is not None and beyond[0] >= row.next:
-        fault = Fault(thread=thread, i=beyond[0], what=f"an entry stands above the thread's end, {row.next}")
-        yield Verified(thread=thread, stop=row.next, of=row.next, faults=(fault,))
+    beyond = store.read(tenant, partial(_beyond, row=row, turn=turn))
+    if beyond:
+        yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
 
 
 def _segments(row: ThreadRow) -> Iterator[Fault]:
     shared = [upto for _, upto in row.segments[:-1]]
-    if shared != sorted(set(shared)) or (shared and shared[-1] > row.next):
+    if shared != sorted(set(shared)) or (shared and not 0 < shared[0] <= shared[-1] <= row.next):
         yield Fault(thread=row.id, i=None, what="the stretches it shares with its parents do not fit together")
 
 
-def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) -> tuple[list[Fault], int]:
-    found = unit.rows(rows.HASHED, thread=owner, start=begin, stop=end, limit=PAGE)
-    secret = unit.secret()
+def _beyond(unit: Unit, row: ThreadRow, turn: int) -> list[Fault]:
+    """Look for what stands above the thread's end, unless it has grown since."""
+    now = threads.load(unit, row.id)
+    if now.next != row.next:
+        return []
     faults = []
-    positions = {row[0] for row in found}
-    faults += [Fault(thread=thread, i=i, what="the entry is missing") for i in range(begin, end) if i not in positions]
-    known_turns = _turns(unit, owner, found)
+    highest = unit.row(rows.HIGHEST, thread=row.id)
+    if highest is not None and highest[0] is not None and highest[0] >= row.next:
+        what = f"an entry stands above the thread's end, {row.next}"
+        faults.append(Fault(thread=row.id, i=highest[0], what=what))
+    if turn + 1 != now.turns:
+        what = f"its last turn is {turn}, but it counts {now.turns}"
+        faults.append(Fault(thread=row.id, i=None, what=what))
+    return faults
+
+
+def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) -> tuple[list[Fault], int]:
+    found = [
+        dict(zip(_COLUMNS, row, strict=True)) for row in unit.rows(rows.HASHED, thread=owner, start=begin, stop=end)
+    ]
+    secret = unit.secret()
+    positions = {row["i"] for row in found}
+    faults = [Fault(thread=thread, i=i, what="the entry is missing") for i in range(begin, end) if i not in positions]
+    firsts = _firsts(unit, owner, found)
     for row in found:
-        i, _, number = row[:3]
-        if number < turn:
+        i, number = row["i"], row["turn"]
+        if not turn <= number <= turn + 1:
             faults.append(Fault(thread=thread, i=i, what=f"it belongs to turn {number}, after one of turn {turn}"))
-        if number not in known_turns:
+        if number not in firsts:
             faults.append(Fault(thread=thread, i=i, what=f"its turn {number} is missing"))
+        elif firsts[number] > i or (number > turn and firsts[number] != i):
+            faults.append(Fault(thread=thread, i=i, what=f"its turn {number} is said to begin at {firsts[number]}"))
         turn = max(turn, number)
         what = _wrong(unit, owner, row, secret)
         if what is not None:
@@ -88,39 +106,49 @@ def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) 
     return faults, turn
 
 
-def _turns(unit: Unit, owner: str, found: list[Any]) -> set[int]:
+_COLUMNS = ("i", "kind", "turn", "at", "request", "model", "body", "size", "fp", "chain", "call", "hash")
+_TEXTS = ("request", "model", "fp", "chain", "call", "hash")
+
+
+def _firsts(unit: Unit, owner: str, found: list[dict[str, Any]]) -> dict[int, int]:
+    """Return where each turn of a page begins, by its number."""
     if not found:
-        return set()
-    numbers = [row[2] for row in found]
-    return {row[2] for row in unit.rows(rows.TURNS, thread=owner, start=min(numbers), stop=max(numbers) + 1)}
+        return {}
+    numbers = [row["turn"] for row in found]
+    return {row[2]: row[3] for row in unit.rows(rows.TURNS, thread=owner, start=min(numbers), stop=max(numbers) + 1)}
 
 
-def _wrong(unit: Unit, owner: str, row: Any, secret: bytes) -> str | None:
-    i, kind, turn, at, _, model, body, stored_hash, size = row
-    if body is None:
-        return None if stored_hash is None else "it is a tombstone, but something of its content is left"
-    if unit.encrypted and not version_of(bytes(body)):
-        return "it is not sealed, but the database is encrypted"
+def _wrong(unit: Unit, owner: str, row: dict[str, Any], secret: bytes) -> str | None:
+    """Say what is wrong with an entry's row, if something is."""
+    body = row["body"]
     try:
-        plain = unit.open(rows.entry.c.body, (owner, i), body)
+        if body is None:
+            left = any(row[name] is not None for name in _TEXTS) or row["size"] != len(KINDS[row["kind"]]) + 2
+            return "it is a tombstone, but something of its content is left" if left else None
+        if unit.encrypted and not version_of(bytes(body)):
+            return "it is not sealed, but the database is encrypted"
+        plain = unit.open(rows.entry.c.body, (owner, row["i"]), body)
     except (Damaged, Erased) as error:
         return str(error)
-    if stored_hash is None or bytes(stored_hash) != content_hash(secret, i, kind, at, turn, plain):
+    if row["hash"] is None or bytes(row["hash"]) != row_hash(secret, row, plain):
         return "its content, kind, turn or time is not what was stored"
     missing: list[str] = []
-
-    def fetch(name: str) -> bytes | None:
-        found = unit.row(rows.BLOB, thread=owner, name=name)
-        if found is None:
-            missing.append(name)
-        elif found[0] is not None:
-            content = unit.open(rows.blob.c.body, (owner, name), found[0])
-            if digest(secret, b"blob", content).hex() != name:
-                missing.append(name)
-        return None
-
-    message = decode(plain, kind, unit.now, model=model, blob=fetch)
+    message = decode(
+        plain, row["kind"], unit.now, model=row["model"], blob=partial(_blob, unit, owner, secret, missing)
+    )
     if missing:
         return f"{len(missing)} of its images, sounds or files are missing or changed"
-    weight = len(KINDS[kind]) + 2 + size_bytes(message.text)
-    return None if size == weight and KIND_NUMBER[message.kind] == kind else f"its size is {weight}, not {size}"
+    weight = len(message.kind) + 2 + size_bytes(message.text)
+    return None if row["size"] == weight else f"its size is {weight}, not {row['size']}"
+
+
+def _blob(unit: Unit, owner: str, secret: bytes, missing: list[str], name: str) -> None:
+    """Check a large part, and note its name if it is missing or changed; one that retention took is neither."""
+    found = unit.row(rows.BLOB, thread=owner, name=name)
+    try:
+        content = None if found is None or found[0] is None else blobs.read(unit, owner, name)
+    except (Damaged, Erased):
+        missing.append(name)
+        return
+    if found is None or (content is not None and blob_name(content, secret) != name):
+        missing.append(name)

@@ -2,14 +2,17 @@
 
 A lease is a row's `lease_until` and its `fence`, a number that rises with each lease. Whoever holds it renews it in
 each unit in which it writes; if the fence has moved on, that unit stores nothing. A worker that was killed loses its
-lease by time alone.
+lease by time, or at once to one on the same machine, which can see that its process is gone.
 """
 
+import os
+import socket
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from zlib import crc32
 
-from everlog.clock import micros, new_id
+from everlog.clock import micros
 from everlog.memory.interface import Mark, Subject
 from everlog.pump import rows
 from everlog.store import Unit
@@ -48,19 +51,39 @@ def mark_tree(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
     mark(unit, Mark(subject=subject, due_at=unit.now, upto=upto, live=live), thread=thread)
 
 
-def claim(unit: Unit, subject: Subject, seconds: float) -> Lease | None:
+def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | None:
     """Take a subject on, or return None while another worker has it."""
     unit.run(rows.PUT_DUE, _new(subject, None, unit.now, 0, live=False))
+    holder = _row(unit, subject)[3]
     taken = unit.count(
         rows.CLAIM,
         of_memory=subject.memory,
         of_subject=subject.key,
         now=unit.now_us,
-        by=new_id(unit.clock),
+        gone=holder if holder is not None and is_gone(holder) else "",
+        by=worker,
         until=_until(unit, seconds),
     )
-    row = unit.row(rows.DUE, memory=subject.memory, subject=subject.key) if taken else None
-    return None if row is None else Lease(subject, row[0], seconds)
+    return Lease(subject, _row(unit, subject)[0], seconds) if taken == 1 else None
+
+
+def this_worker() -> str:
+    """Return the name under which this process takes leases."""
+    return f"{_machine()}-{os.getpid()}"
+
+
+def is_gone(worker: str) -> bool:
+    """Return whether a worker was a process of this machine that runs no more; if in doubt, it is still there."""
+    machine, _, number = worker.partition("-")
+    if machine != _machine() or not number.isdecimal() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(number), 0)  # asks, and sends nothing
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def renew(unit: Unit, lease: Lease) -> None:
@@ -69,7 +92,7 @@ def renew(unit: Unit, lease: Lease) -> None:
     Raises:
         LeaseLost: another worker has it, or it was erased.
     """
-    if not unit.count(rows.RENEW, **_held(lease), until=_until(unit, lease.seconds)):
+    if unit.count(rows.RENEW, **_held(lease), until=_until(unit, lease.seconds)) != 1:
         raise LeaseLost
 
 
@@ -85,6 +108,16 @@ def release(unit: Unit, lease: Lease, reason: str | None) -> None:
 
 def _held(lease: Lease) -> dict[str, object]:
     return {"of_memory": lease.subject.memory, "of_subject": lease.subject.key, "held": lease.fence}
+
+
+def _row(unit: Unit, subject: Subject) -> tuple[Any, ...]:
+    row = unit.row(rows.DUE, memory=subject.memory, subject=subject.key)
+    assert row is not None
+    return row
+
+
+def _machine() -> str:
+    return f"{crc32(socket.gethostname().encode()):08x}"
 
 
 def _until(unit: Unit, seconds: float) -> int:

@@ -30,7 +30,7 @@ due = Table(
 )
 """When to look at a subject (`due_at`; NULL: nothing to do), for whom (`live`, `upto`), and who is at it.
 
-`fence` rises with each lease, so that one who lost it cannot write any more. `thread` is the thread that the subject
+`fence` rises with each lease, so that one who lost it cannot write any more. `lease_owner` names the process. `thread` is the thread that the subject
 hangs on, if it does. `bucket` spreads subjects over workers.
 """
 
@@ -45,14 +45,20 @@ _held = (
 
 MARK = scoped(due).upsert(replace=["live", "due_at", "upto"])
 PUT_DUE = scoped(due).insert(ignore=True)
-DUE = scoped(due).select(due.c.fence, due.c.due_at, due.c.upto, due.c.lease_until).where(*_of_subject)
+DUE = (
+    scoped(due)
+    .select(
+        due.c.fence, due.c.due_at, due.c.upto, due.c.lease_owner, due.c.lease_until, due.c.failures, due.c.error_code
+    )
+    .where(*_of_subject)
+)
 CLAIM = (
     scoped(due)
     .update()
     .where(
         due.c.memory == bindparam("of_memory"),
         due.c.subject == bindparam("of_subject"),
-        due.c.lease_until.is_(None) | (due.c.lease_until < bindparam("now")),
+        due.c.lease_until.is_(None) | (due.c.lease_until < bindparam("now")) | (due.c.lease_owner == bindparam("gone")),
     )
     .values(lease_owner=bindparam("by"), lease_until=bindparam("until"), fence=due.c.fence + 1)
 )

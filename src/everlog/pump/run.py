@@ -80,7 +80,8 @@ def run(
         StoreUnavailable: the database cannot be written; what was written before stays.
     """
     subject = Subject(tenant=tenant, memory=memory.name, key=key)
-    lease = store.write(tenant, partial(leases.claim, subject=subject, seconds=lease_s), name="pump.claim")
+    act = partial(leases.claim, subject=subject, seconds=lease_s, worker=leases.this_worker())
+    lease = store.write(tenant, act, name="pump.claim")
     if lease is None:
         return Ran(steps=0, done=False, held=True)
     worker = _Worker(store, memory, compactor, lease, on_progress)

@@ -10,7 +10,6 @@ the version of the data key, the nonce and the ciphertext. This module is pure b
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -30,6 +29,9 @@ NONCE_BYTES = 12
 PLAIN = b"\x00"
 SEALED = b"\x01"
 _HEADER = 1 + 4 + NONCE_BYTES
+
+MISSING_KEY = "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
+MAKE_ONE = "make one with `everlog keys new`"
 
 
 class KeyProvider(Protocol):
@@ -61,7 +63,7 @@ class MasterKeys:
 
     def __post_init__(self) -> None:
         if not self.keys or any(len(key) != KEY_BYTES for key in self.keys):
-            raise KeyTrouble(f"a master key is {KEY_BYTES} bytes; make one with `everlog keys new`")
+            raise KeyTrouble(f"a master key is {KEY_BYTES} bytes, and there must be one; {MAKE_ONE}")
 
     @classmethod
     def parse(cls, text: str) -> "MasterKeys":
@@ -72,8 +74,8 @@ class MasterKeys:
         """
         try:
             return cls([base64.b64decode(word, validate=True) for word in text.replace(",", " ").split()])
-        except binascii.Error as error:
-            raise KeyTrouble("the master key is not base64 of 32 bytes; make one with `everlog keys new`") from error
+        except ValueError as error:
+            raise KeyTrouble(f"the master key is not base64 of {KEY_BYTES} bytes; {MAKE_ONE}") from error
 
     @classmethod
     def read(cls, path: Path) -> "MasterKeys":
@@ -95,7 +97,7 @@ class MasterKeys:
             if hmac.compare_digest(_name(key), name):
                 try:
                     return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], place)
-                except InvalidTag as error:
+                except (InvalidTag, ValueError) as error:
                     raise KeyTrouble("a tenant's key does not open under the master key it names") from error
         given = ", ".join(map(_name, self.keys))
         raise KeyTrouble(f"this database was written with master key {name}, but the one given is {given}")
@@ -130,13 +132,21 @@ class DataKey:
         """
         try:
             return self._cipher.decrypt(sealed[5:_HEADER], sealed[_HEADER:], place)
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:
             raise Damaged("a stored value does not open under its own key: it was changed or moved") from error
 
 
 def version_of(sealed: bytes) -> int:
-    """Return the version of the data key a value is sealed with; 0 for a plain value."""
-    return int.from_bytes(sealed[1:5], "big") if sealed[:1] == SEALED else 0
+    """Return the version of the data key a value is sealed with; 0 for a plain value.
+
+    Raises:
+        Damaged: it is neither.
+    """
+    if sealed[:1] == PLAIN:
+        return 0
+    if sealed[:1] == SEALED and len(sealed) > _HEADER:
+        return int.from_bytes(sealed[1:5], "big")
+    raise Damaged("a stored value is neither plain nor sealed: it was changed")
 
 
 def digest(secret: bytes, *parts: bytes) -> bytes:

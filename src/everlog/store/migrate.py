@@ -5,23 +5,32 @@ Alembic neither sees nor moves them. An embedded database upgrades itself when i
 SQLite's write lock; a server's is upgraded by `everlog db upgrade`, one at a time by a locked row.
 """
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine.url import make_url
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from everlog.errors import Mistake, SchemaMismatch
+from everlog.errors import Mistake, SchemaMismatch, StoreUnavailable
+from everlog.store.failpoints import hit
 from everlog.store.postgres import PostgresEngine
-from everlog.store.sqlite import SQLiteEngine, translated
+from everlog.store.sqlite import SQLiteEngine
 
 VERSION_TABLE = "everlog_version"
 REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
+
+_OUR_TABLES = (
+    "SELECT oid::regclass::text FROM pg_class JOIN pg_policy ON polrelid = pg_class.oid"
+    " WHERE polname = 'tenant_only' AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1"
+)
 
 
 def prepare(engine: SQLiteEngine | PostgresEngine, *, encrypted: bool) -> None:
@@ -56,7 +65,7 @@ def version(engine: SQLiteEngine | PostgresEngine) -> str | None:
             there = raw.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
             row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if there and there[0] else None
             return None if row is None else str(row[0])
-    return engine.maintain(lambda raw: _sqlite_version(raw, engine.path))
+    return engine.maintain(lambda raw: _sqlite_version(raw, engine.path), wal=False)
 
 
 def upgrade(
@@ -70,47 +79,69 @@ def upgrade(
         partitions: on PostgreSQL, hash partitions by tenant for each table of a new database; 0 for none.
         app_role: on PostgreSQL, the role that reads and writes at run time, if it is not the one that upgrades.
     """
-    attributes = {"encrypted": encrypted, "partitions": partitions, "app_role": app_role}
+    attributes = {"encrypted": encrypted, "partitions": partitions}
     if isinstance(engine, PostgresEngine):
         url = make_url(engine.dsn).set(drivername="postgresql+psycopg")
-        with create_engine(url, poolclass=NullPool).begin() as connection:
+        with translated(), create_engine(url, poolclass=NullPool).connect() as connection:
+            _lock(connection)
+            _run(connection, attributes)
+            if app_role is not None:
+                _grant(connection, app_role)
+            hit("upgrade.before_commit")
+            connection.commit()
+    else:
+        engine.maintain(partial(_upgrade_sqlite, path=engine.path, attributes=attributes))
+    hit("upgrade.after_commit")
+
+
+def _lock(connection: Connection) -> None:
+    """Hold the one row that lets one upgrade run at a time, until the transaction ends."""
+    for _ in range(2):
+        # Two that make the table at the same moment: the second one fails, and then finds it there.
+        with contextlib.suppress(IntegrityError), connection.begin():
             connection.execute(text("CREATE TABLE IF NOT EXISTS everlog_upgrade (name VARCHAR(8) PRIMARY KEY)"))
             connection.execute(text("INSERT INTO everlog_upgrade VALUES ('lock') ON CONFLICT DO NOTHING"))
-            connection.execute(text("SELECT name FROM everlog_upgrade FOR UPDATE"))
-            _run(connection, attributes)
-    else:
-        engine.maintain(lambda raw: _upgrade_sqlite(raw, engine.path, attributes))
+    connection.execute(text("SELECT name FROM everlog_upgrade FOR UPDATE"))
+
+
+def _grant(connection: Connection, role: str) -> None:
+    quoted = connection.dialect.identifier_preparer.quote(role)
+    ours = connection.execute(text(_OUR_TABLES)).scalars().all()
+    for table in ours:
+        connection.execute(text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {quoted}"))
+    connection.execute(text(f"GRANT SELECT, UPDATE ON store_state TO {quoted}"))
+    connection.execute(text(f"GRANT SELECT ON {VERSION_TABLE} TO {quoted}"))
 
 
 def _upgrade_sqlite(raw: sqlite3.Connection, path: Path | None, attributes: dict[str, Any]) -> None:
-    with translated(path):
+    # The toolkit rolls back what it finds on a connection it is given, so the transaction begins after that.
+    toolkit = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
+    with toolkit.connect() as connection, connection.begin():
         raw.execute("BEGIN IMMEDIATE")
-    try:
-        if _sqlite_version(raw, path) == HEAD:
-            raw.rollback()
-            return
-        with create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool).connect() as connection:
+        if _sqlite_version(raw, path) != HEAD:
             _run(connection, attributes)
-            connection.commit()
-    except BaseException:
-        raw.rollback()
-        raise
+        hit("upgrade.before_commit")
 
 
 def _run(connection: Connection, attributes: dict[str, Any]) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    config.attributes.update(attributes, connection=connection)
-    command.upgrade(config, "head")
+    # Loaded only when a schema changes: its toolkit would take a third of the time that opening a database takes.
+    import_module("everlog.store.migrations.run").run(connection, attributes)
 
 
 def _sqlite_version(raw: sqlite3.Connection, path: Path | None) -> str | None:
-    with translated(path):
-        tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if VERSION_TABLE not in tables:
-            if tables:
-                raise Mistake(f"{path} is a SQLite database of something else; name another file")
-            return None
-        row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
-        return None if row is None else str(row[0])
+    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if VERSION_TABLE not in tables:
+        if tables:
+            raise Mistake(f"{path} is a SQLite database of something else; name another file")
+        return None
+    row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
+    return None if row is None else str(row[0])
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn the toolkit's errors into ours."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreUnavailable(f"PostgreSQL: {str(error).splitlines()[0]}") from error

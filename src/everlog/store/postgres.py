@@ -1,63 +1,99 @@
 """PostgreSQL through psycopg 3: a pool, one pipeline per unit, whole units retried.
 
 In the pipeline nothing waits until an answer is used, so BEGIN, the tenant for row-level security and the unit's
-first queries travel together, and so do its writes and COMMIT. No session state outlives a transaction, so a pooler in
+first queries travel together, and so do its writes and COMMIT: two round trips. BEGIN and COMMIT are sent as plain
+statements, because the driver's own wait for their answers. No session state outlives a transaction, so a pooler in
 transaction mode may stand in between.
+
+A connection lost in COMMIT leaves open whether it was done. The transaction's id, which came with the first answer,
+tells: the server is asked what became of it, and only what did not happen is run again.
 """
 
 import contextlib
-import os
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from everlog.errors import StoreUnavailable
+from everlog.errors import Conflict, Mistake, StoreUnavailable
+from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.failpoints import hit
+from everlog.store.fork import survive
 from everlog.store.statements import Compiled, Compiler
-from everlog.store.unit import Answer, Connection, Params
+from everlog.store.vault import KeyGone
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg_pool import ConnectionPool
+    import psycopg_pool
 
 T = TypeVar("T")
 
 TRIES = 5
-POOL = 8
+UNIQUE_TRIES = 2
 CONNECT_S = 10.0
+RESOLVE_S = 10.0
+"""How long to ask what became of a transaction."""
 
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _inherited: list[object] = []
-_engines: "weakref.WeakSet[PostgresEngine]" = weakref.WeakSet()
 
 
 class PostgresConnection:
     """A unit's view of one open transaction in pipeline mode."""
 
-    def __init__(self, raw: "psycopg.Connection[tuple[Any, ...]]", compiler: Compiler) -> None:
-        self.raw = raw
+    alone = False
+    pipelined = True
+
+    def __init__(self, raw: "psycopg.Connection[Any]", compiler: Compiler, *, writes: bool) -> None:
         self.compiler = compiler
+        self.committing: str | None = None
+        """The transaction's id, once COMMIT is on its way."""
+        self._raw = raw
+        self._writes = writes
+        self._entered: Answer | None = None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Send BEGIN before and COMMIT after what is done inside, and wait for the end."""
+        with self._raw.pipeline() as self._pipeline:
+            self._raw.execute(_WRITE if self._writes else _READ)
+            yield
+            if self._writes and self._entered is not None:
+                self.committing = self._entered()[0][1]
+            commit = self._raw.execute("COMMIT")
+        if commit.statusmessage != "COMMIT":
+            raise StoreUnavailable("PostgreSQL: the transaction had failed before; nothing of this was stored")
 
     def enter(self, tenant: str) -> None:
-        self.raw.execute("SELECT set_config('everlog.tenant', %s, true)", [tenant])
+        also = ", pg_current_xact_id()::text" if self._writes else ""
+        self._entered = self._raw.execute(f"SELECT set_config('everlog.tenant', %s, true){also}", [tenant]).fetchall
 
     def ask(self, compiled: Compiled, params: Params) -> Answer:
-        cursor = self.raw.execute(compiled.sql, params)
-        return cursor.fetchall
+        return self._raw.execute(compiled.sql, params).fetchall
 
     def run(self, compiled: Compiled, params: Sequence[Params]) -> None:
         if len(params) == 1:
-            self.raw.execute(compiled.sql, params[0])
+            self._raw.execute(compiled.sql, params[0])
         else:
-            self.raw.cursor().executemany(compiled.sql, params)
+            self._raw.cursor().executemany(compiled.sql, params)
 
     def count(self, compiled: Compiled, params: Params) -> int:
-        cursor = self.raw.execute(compiled.sql, params)
-        cursor.fetchone() if cursor.description else None
+        cursor = self._raw.execute(compiled.sql, params)
+        self._pipeline.sync()
         return cursor.rowcount
+
+
+@dataclass(slots=True)
+class _Attempt(Generic[T]):
+    """One try of a unit, as far as it came."""
+
+    connection: PostgresConnection | None = None
+    result: Any = None
 
 
 class PostgresEngine:
@@ -66,111 +102,165 @@ class PostgresEngine:
     dialect = "postgresql"
     path = None
 
-    def __init__(self, dsn: str, *, prepare: bool = True) -> None:
+    def __init__(self, dsn: str, *, prepared: bool = True) -> None:
+        try:
+            import psycopg  # noqa: PLC0415 -- an optional extra
+            import psycopg_pool  # noqa: PLC0415 -- an optional extra
+        except ImportError as error:
+            raise Mistake("PostgreSQL needs a driver: pip install 'everlog[postgres]'") from error
         self.dsn = dsn
-        self.prepare = prepare
-        self.compiler = Compiler("postgresql")
+        self._driver = psycopg
+        self._pools = psycopg_pool
+        self._prepared = prepared
+        self._compiler = Compiler("postgresql")
+        self._closed = False
         self._start()
-        _engines.add(self)
+        survive(self)
 
     def _start(self) -> None:
-        self._closed = False
         self._lock = threading.Lock()
-        self._open_pool: ConnectionPool[Any] | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._open_pool: psycopg_pool.ConnectionPool[Any] | None = None
+        self._open_threads: ThreadPoolExecutor | None = None
 
     def write(self, name: str, act: Callable[[Connection], T]) -> T:
         """Run a unit and commit it; run again from the start after a lost connection or a conflict."""
-        return self._run(act, name)
+        self._refuse_if_closed()
+        return self._run(name, act)
 
     def submit(self, name: str, act: Callable[[Connection], T]) -> "Future[T]":
-        """Run a unit in a thread of the engine's own."""
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(POOL, thread_name_prefix="everlog-postgres")
-        return self._threads.submit(self._run, act, name)
+        """As `write`, in a thread of the engine's own."""
+        return self._threads().submit(self._run, name, act)
 
     def read(self, act: Callable[[Connection], T]) -> T:
         """Run a reading unit in one snapshot."""
-        return self._run(act, None)
+        self._refuse_if_closed()
+        return self._run(None, act)
 
-    def close(self) -> None:
-        """Finish what runs and close every connection."""
-        self._closed = True
-        if self._threads is not None:
-            self._threads.shutdown()
-        if self._open_pool is not None:
-            self._open_pool.close()
-
-    def _run(self, act: Callable[[Connection], T], name: str | None) -> T:
-        import psycopg  # noqa: PLC0415 -- an optional extra
-
-        for attempt in range(TRIES):
-            try:
-                return self._run_once(act, name)
-            except (psycopg.OperationalError, psycopg.errors.UniqueViolation) as error:
-                if attempt == TRIES - 1:
-                    raise StoreUnavailable(f"PostgreSQL: {_reason(error)}; nothing of this was stored") from error
-                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)  # noqa: S311 -- jitter, not a secret
-        raise AssertionError("unreachable")
-
-    def _run_once(self, act: Callable[[Connection], T], name: str | None) -> T:
-        with self._pool().connection(timeout=CONNECT_S) as raw:
-            with raw.pipeline():
-                if name is None:
-                    raw.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                result = act(PostgresConnection(raw, self.compiler))
-                if name is not None:
-                    hit(f"{name}.before_commit")
-                raw.commit()
-            if name is not None:
-                hit(f"{name}.after_commit")
-            return result
-
-    def _pool(self) -> "ConnectionPool[Any]":
-        with self._lock:
-            if self._closed:
-                raise StoreUnavailable("this store is closed")
-            if self._open_pool is None:
-                from psycopg_pool import ConnectionPool  # noqa: PLC0415 -- an optional extra
-
-                self._open_pool = ConnectionPool(
-                    self.dsn,
-                    min_size=1,
-                    max_size=POOL,
-                    open=True,
-                    kwargs={"prepare_threshold": 5 if self.prepare else None},
-                    name="everlog",
-                )
-            return self._open_pool
+    def submit_read(self, act: Callable[[Connection], T]) -> "Future[T]":
+        """As `read`, in a thread of the engine's own."""
+        return self._threads().submit(self._run, None, act)
 
     @contextlib.contextmanager
     def maintain(self) -> "Iterator[psycopg.Connection[Any]]":
         """Give a connection of its own in autocommit mode, for work outside units."""
-        import psycopg  # noqa: PLC0415 -- an optional extra
-
         try:
-            raw = psycopg.connect(self.dsn, autocommit=True)
-        except psycopg.OperationalError as error:
+            raw = self._driver.connect(self.dsn, autocommit=True, connect_timeout=int(CONNECT_S))
+        except self._driver.Error as error:
             raise StoreUnavailable(f"PostgreSQL: {_reason(error)}") from error
         with raw:
             yield raw
 
-    def _after_fork(self) -> None:
-        _inherited.append((self._open_pool, self._threads, self._lock))
-        closed = self._closed
+    def close(self) -> None:
+        """Finish what runs and close every connection."""
+        with self._lock:
+            self._closed = True
+            threads, pool = self._open_threads, self._open_pool
+        if threads is not None:
+            threads.shutdown()
+        if pool is not None:
+            pool.close()
+
+    def before_fork(self) -> None:
+        """Connections are sockets, not locks: the child leaves its copies alone."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing was stopped."""
+
+    def after_fork_in_child(self) -> None:
+        """Begin with connections and threads of its own; the parent's are never freed, which would end its sessions."""
+        _inherited.append((self._lock, self._open_pool, self._open_threads))
         self._start()
-        self._closed = closed
+
+    def _run(self, name: str | None, act: Callable[[Connection], T]) -> T:
+        for tries in count(1):
+            attempt = _Attempt[T]()
+            try:
+                self._run_once(attempt, name, act)
+            except Exception as error:  # noqa: BLE001 -- `_try_again` raises what is not worth another try
+                if not self._was_committed(attempt, error):
+                    self._try_again(error, tries)
+                    continue
+            if name is not None:
+                hit(f"{name}.after_commit")
+            return attempt.result  # type: ignore[no-any-return]
+        raise AssertionError("unreachable")
+
+    def _run_once(self, attempt: "_Attempt[T]", name: str | None, act: Callable[[Connection], T]) -> None:
+        with self._pool().connection(timeout=CONNECT_S) as raw:
+            attempt.connection = PostgresConnection(raw, self._compiler, writes=name is not None)
+            with attempt.connection.transaction():
+                attempt.result = act(attempt.connection)
+                if name is not None:
+                    hit(f"{name}.before_commit")
+
+    def _try_again(self, error: Exception, tries: int) -> None:
+        """Wait before another try, or raise what the caller is to hear."""
+        driver = self._driver
+        match error:
+            case KeyGone() if tries == 1:
+                # It may have been rotated between two statements of a writing unit; if not, it is gone for good.
+                return
+            case driver.errors.UniqueViolation():
+                # Another unit stored this row in the meantime, so that the next try sees it.
+                if tries > UNIQUE_TRIES:
+                    raise Conflict(f"there is such a row already: {error.diag.constraint_name}") from None
+            case self._pools.PoolTimeout():
+                raise StoreUnavailable(
+                    f"PostgreSQL: no connection within {CONNECT_S:.0f} s; the server is away, or all {THREADS} are busy"
+                ) from error
+            case driver.OperationalError():
+                if tries >= TRIES:
+                    raise StoreUnavailable(f"PostgreSQL: {_reason(error)}; nothing of this was stored") from error
+                if self._open_pool is not None and error.sqlstate is None:
+                    self._open_pool.check()
+                time.sleep(random.uniform(0.01, 0.05) * 2**tries)  # noqa: S311 -- jitter, not a secret
+            case driver.Error():
+                # What follows the first line can quote a row's values.
+                raise type(error)(_reason(error)) from None
+            case _:
+                raise error
+
+    def _was_committed(self, attempt: "_Attempt[T]", error: Exception) -> bool:
+        """Ask what became of a transaction whose COMMIT was sent, but not answered."""
+        transaction = None if attempt.connection is None else attempt.connection.committing
+        if transaction is None or not isinstance(error, self._driver.OperationalError):
+            return False
+        until = time.monotonic() + RESOLVE_S
+        status: str | None = None
+        while status not in ("committed", "aborted"):
+            if time.monotonic() > until:
+                raise StoreUnavailable(f"PostgreSQL: {_reason(error)}; whether this was stored is not known") from error
+            with contextlib.suppress(StoreUnavailable, self._driver.Error), self.maintain() as raw:
+                found = raw.execute("SELECT pg_xact_status(%s::xid8)", [transaction]).fetchone()
+                status = found[0] if found else None
+            time.sleep(0.02)
+        return status == "committed"
+
+    def _pool(self) -> "psycopg_pool.ConnectionPool[Any]":
+        with self._lock:
+            if self._open_pool is None:
+                self._open_pool = self._pools.ConnectionPool(
+                    self.dsn,
+                    min_size=1,
+                    max_size=THREADS,
+                    open=True,
+                    kwargs={"autocommit": True, "prepare_threshold": 5 if self._prepared else None},
+                    name="everlog",
+                )
+            return self._open_pool
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            self._refuse_if_closed()
+            if self._open_threads is None:
+                self._open_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-postgres")
+            return self._open_threads
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this store is closed")
 
 
 def _reason(error: Exception) -> str:
     # The driver's message can quote a row's values after its first line ("DETAIL: Key (…)=(…)").
     return str(error).splitlines()[0] if str(error) else error.__class__.__name__
-
-
-def _reset_after_fork() -> None:
-    for engine in list(_engines):
-        engine._after_fork()  # noqa: SLF001 -- the engine's own hook
-
-
-os.register_at_fork(after_in_child=_reset_after_fork)

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from everlog.store import rows
-from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store
 
 Probe: TypeAlias = bytes
 PROBE_BYTES = 24
 CHUNK = 4 * 1024 * 1024
+WAIT_MS = 1000
+"""How long truncating the log waits for readers."""
 
 WAITING = "the write-ahead log beside the database, until other connections stop reading"
 POSTGRES_PLAIN = "dead rows until VACUUM, the server's write-ahead log, replicas and backups; encrypt to promise more"
@@ -37,24 +38,23 @@ class Residue:
     holds: tuple[str, ...] = ()
 
 
-def residue(store: Store, probes: Sequence[Probe], *, wrapper: str = "") -> Residue:
+def residue(store: Store, probes: Sequence[Probe] | None, *, wrapper: str = "") -> Residue:
     """Clean up after an erasure and say what is left.
 
     Args:
         store: the store.
-        probes: pieces of what was erased, as they stood in rows.
+        probes: pieces of what was erased, as they stood in rows; None if nobody knows them any more.
         wrapper: name of the master key that could still unwrap what was erased.
     """
-    if isinstance(store.engine, PostgresEngine):
+    engine = store.engine
+    if not isinstance(engine, SQLiteEngine):
         return _postgres(store, wrapper)
-    if store.engine.path is None:
+    if engine.path is None:
         return Residue(clean=True)
-    if not _truncated(store.engine):
+    if not truncate(engine):
         return Residue(clean=False, holds=(WAITING,))
-    if found_in(store.engine.path, probes):
-        store.engine.maintain(lambda raw: raw.execute("VACUUM"))
-        if not _truncated(store.engine):
-            return Residue(clean=False, holds=(WAITING,))
+    if (probes is None or found_in(engine.path, probes)) and not rewrite(engine):
+        return Residue(clean=False, holds=(WAITING,))
     return Residue(clean=True)
 
 
@@ -83,12 +83,29 @@ def found_in(path: Path, probes: Sequence[Probe]) -> bool:
     return False
 
 
-def _truncated(engine: SQLiteEngine) -> bool:
+def truncate(engine: SQLiteEngine) -> bool:
+    """Fold the write-ahead log into the file and cut it to nothing; return False if a reader is in the way."""
+
     def act(raw: sqlite3.Connection) -> bool:
-        raw.execute("PRAGMA busy_timeout = 1000")
+        raw.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
         return not raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     return engine.maintain(act)
+
+
+def rewrite(engine: SQLiteEngine) -> bool:
+    """Write the whole file anew from its live rows; return False if a reader still needs the log of the old one.
+
+    Raises:
+        StoreUnavailable: another process writes all the time, or the disk is full.
+    """
+
+    def act(raw: sqlite3.Connection) -> None:
+        raw.execute("PRAGMA temp_store = FILE")  # the copy is as large as the database: not in memory
+        raw.execute("VACUUM")
+
+    engine.maintain(act)
+    return truncate(engine)
 
 
 def _postgres(store: Store, wrapper: str) -> Residue:

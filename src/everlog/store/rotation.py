@@ -1,29 +1,24 @@
 """Turning encryption on for a store that has text already, and giving every owner a fresh key.
 
 Both are long, so both are many short units that can be killed at any time and go on where they were: what is left to
-do is read off the rows. Meanwhile everything stays readable, since each value names the key it is sealed with.
+do is read off the rows. Meanwhile others read and write: each value names the key it is sealed with, who seals holds
+the newest key until it commits, and a key is dropped only when nothing can be sealed under it any more.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import bindparam, update
-
-from everlog.errors import Mistake
+from everlog.errors import Mistake, StoreUnavailable
 from everlog.store import rows, sealed
+from everlog.store.failpoints import hit
 from everlog.store.keys import version_of
+from everlog.store.postgres import PostgresEngine
+from everlog.store.residue import rewrite
 from everlog.store.sqlite import SQLiteEngine
-from everlog.store.statements import unscoped
 from everlog.store.store import Store
 from everlog.store.unit import Unit
 from everlog.store.vault import TENANT_OWNER
-
-_SET_STATE = unscoped(
-    update(rows.store_state).where(rows.store_state.c.name == "encryption").values(value=bindparam("new_value")),
-    reason="whether the database is encrypted is a fact about the whole of it",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +38,26 @@ def encrypt(store: Store) -> Iterator[Progress]:
     """Seal everything a plain database holds, then leave no plain copy in its file.
 
     Args:
-        store: opened with keys, `encrypting=True`.
+        store: opened with keys, `encrypting=True`. One that is encrypted already is left as it is.
 
     Raises:
         Mistake: the store was opened without keys.
+        StoreUnavailable: all is sealed, but old pages could not be removed while others read; do it again.
     """
     if store.vault.provider is None:
         raise Mistake("a master key is needed to encrypt; set EVERLOG_MASTER_KEY or name a key file")
+    if store.encryption() == "complete":
+        return
     _set_state(store, "on")
     for tenant in store.tenants():
-        store.write(tenant, _seal_secret, name="encrypt.tenant")
-        yield from _reseal_all(store, tenant, _first)
+        store.write(tenant, _seal_secret, name="encrypt.secret")
+        owners, changed = store.read(tenant, sealed.owners), 0
+        for done, owner in enumerate(owners, start=1):
+            changed += _reseal(store, tenant, owner, 0, name="encrypt.rows")
+            yield Progress(tenant=tenant, owners=done, of=len(owners), changed=changed)
+    _clean(store)
     _set_state(store, "complete")
-    clean(store)
+    store.vault.complete = True
 
 
 def rotate(store: Store) -> Iterator[Progress]:
@@ -66,68 +68,73 @@ def rotate(store: Store) -> Iterator[Progress]:
 
     Raises:
         Mistake: the database is not encrypted.
+        StoreUnavailable: all is done, but old pages could not be removed while others read.
     """
     if store.vault.provider is None:
         raise Mistake("this database is not encrypted; `everlog encrypt` turns it on")
     for tenant in store.tenants():
-        tenant_version = store.write(tenant, partial(_renew, owner=TENANT_OWNER), name="rotate.tenant_key")
+        version = store.write(tenant, partial(_renew, owner=TENANT_OWNER), name="rotate.tenant_key")
         store.write(tenant, _seal_secret, name="rotate.secret")
-        yield from _reseal_all(store, tenant, _renew)
-        store.write(tenant, partial(_retire, owner=TENANT_OWNER, version=tenant_version), name="rotate.drop_keys")
-    clean(store)
-
-
-def clean(store: Store) -> None:
-    """On SQLite, rewrite the file so that no page of it, and no log beside it, holds what rows no longer do."""
-    if isinstance(store.engine, SQLiteEngine):
-
-        def act(raw: sqlite3.Connection) -> None:
-            raw.execute("VACUUM")
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-        store.engine.maintain(act)
+        owners = store.read(tenant, _owners)
+        changed = done = 0
+        while owners:
+            for owner in owners:
+                done += 1
+                changed += rotate_owner(store, tenant, owner)
+                yield Progress(tenant=tenant, owners=done, of=max(done, len(owners)), changed=changed)
+            owners = store.write(tenant, partial(_under_old_tenant_key, version=version), name="rotate.left")
+        store.write(tenant, partial(_retire, owner=TENANT_OWNER, version=version), name="rotate.drop_tenant_key")
+    _clean(store)
 
 
 def rotate_owner(store: Store, tenant: str, owner: str) -> int:
     """Give one owner a new key, seal its rows under it, and destroy the old one; return how many rows changed."""
-    return _reseal_owner(store, tenant, owner, _renew)
+    version = store.write(tenant, partial(_renew, owner=owner), name="rotate.key")
+    if not version:
+        return 0
+    changed = _reseal(store, tenant, owner, version, name="rotate.rows")
+    store.write(tenant, partial(_retire, owner=owner, version=version), name="rotate.drop_keys")
+    return changed
 
 
-def _reseal_all(store: Store, tenant: str, renew: Callable[[Unit, str], int]) -> Iterator[Progress]:
-    owners = store.read(tenant, sealed.owners)
-    changed = 0
-    for done, owner in enumerate(owners, start=1):
-        changed += _reseal_owner(store, tenant, owner, renew)
-        yield Progress(tenant=tenant, owners=done, of=len(owners), changed=changed)
-
-
-def _reseal_owner(store: Store, tenant: str, owner: str, renew: Callable[[Unit, str], int]) -> int:
-    version = store.write(tenant, lambda unit: renew(unit, owner), name="rotate.key")
+def _reseal(store: Store, tenant: str, owner: str, version: int, *, name: str) -> int:
+    """Seal under the newest key what is sealed under one before `version`, or is plain."""
     changed = 0
     for table in sealed.sealed_tables():
         after: object = None
         while True:
             batch = partial(sealed.reseal, table=table, owner=owner, after=after, version=version)
-            step = store.write(tenant, batch, name="rotate.rows")
+            step = store.write(tenant, batch, name=name)
             if step is None:
                 break
             after = step[0]
             changed += step[1]
-    store.write(tenant, partial(_retire, owner=owner, version=version), name="rotate.drop_keys")
     return changed
 
 
-def _first(unit: Unit, owner: str) -> int:
-    """Make sure the owner has a key, and return its version."""
-    key = unit.sealing_key(owner)
-    return 0 if key is None else key.version
+def _owners(unit: Unit) -> list[str]:
+    """Return all owners that have a key."""
+    return sorted(owner for (owner,) in unit.rows(rows.KEY_OWNERS))
 
 
 def _renew(unit: Unit, owner: str) -> int:
-    """Make the owner's next key; after a crash in an earlier rotation, the one it made is used up first."""
+    """Make the owner's next key and return its version, 0 if it has none and so was erased.
+
+    After a crash in an earlier rotation the key which that one made is used up first, unless another master key wraps
+    it than the one that wraps now.
+    """
     found = unit.rows(rows.KEYS_TO_CHANGE, owner=owner)
-    newest = found[0][0] if found else 0
-    return newest if len(found) > 1 else unit.renew_key(owner, newest + 1).version
+    if not found:
+        return 0
+    newest, wrapper, _ = found[0]
+    current = owner != TENANT_OWNER or wrapper == unit.master_key_name
+    return int(newest) if len(found) > 1 and current else unit.renew_key(owner, newest + 1).version
+
+
+def _under_old_tenant_key(unit: Unit, version: int) -> list[str]:
+    """Return owners with keys under an older key of the tenant; they were made while the rotation began."""
+    unit.rows(rows.KEYS_TO_CHANGE, owner=TENANT_OWNER)
+    return sorted({owner for (owner,) in unit.rows(rows.OWNERS_NOT_UNDER, wrapper=f"tenant/{version}")})
 
 
 def _retire(unit: Unit, owner: str, version: int) -> None:
@@ -143,6 +150,24 @@ def _seal_secret(unit: Unit) -> None:
         unit.run(rows.SET_SECRET, {"secret": sealed_secret})
 
 
+def _clean(store: Store) -> None:
+    """On SQLite, let no page of the file, and no log beside it, hold what rows no longer do."""
+    engine = store.engine
+    if isinstance(engine, SQLiteEngine) and not rewrite(engine):
+        raise StoreUnavailable(
+            f"all rows of {engine.path} are sealed, but old pages are left in the log beside it, because another"
+            " connection is reading; do the same again when it has ended"
+        )
+
+
 def _set_state(store: Store, value: str) -> None:
-    tenants = store.tenants() or ["-"]
-    store.write(tenants[0], lambda unit: unit.run(_SET_STATE, {"new_value": value}), name="encrypt.state")
+    """Set the state of the database; when this returns, no unit runs that saw another one."""
+    if isinstance(store.engine, PostgresEngine):
+        with store.engine.maintain() as raw, raw.transaction():
+            raw.execute("LOCK TABLE store_state IN ACCESS EXCLUSIVE MODE")
+            raw.execute("UPDATE store_state SET value = %s WHERE name = 'encryption'", [value])
+            hit("encrypt.state.before_commit")
+        hit("encrypt.state.after_commit")
+    else:
+        tenant = next(iter(store.tenants()), "-")
+        store.write(tenant, lambda unit: unit.run(rows.SET_STATE, {"new_value": value}), name="encrypt.state")

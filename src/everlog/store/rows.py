@@ -5,10 +5,9 @@ tenant). Table `info["erase"]` says how erasure finds the rows: see `erase.py`;
 `info["everyone"]` marks the few tables that a statement named in `unscoped` may read across tenants.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, Text, bindparam, select
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, Text, bindparam, select, update
 
 from everlog.store.statements import metadata, scoped, unscoped
-from everlog.store.statements import among as among  # noqa: PLC0414 -- rows modules take their tools from one place
 
 TENANT = String(64)
 ID = String(32)
@@ -62,8 +61,13 @@ store_state = Table(
 """Facts about the whole database: whether it is encrypted, and how far that has come."""
 
 GET_TENANT = scoped(tenant).select(tenant.c.generation, tenant.c.secret)
+TENANT_TO_ENTER = GET_TENANT.with_for_update(read=True)
+TENANT_TO_ERASE = GET_TENANT.with_for_update()
 PUT_TENANT = scoped(tenant).insert()
 SET_SECRET = scoped(tenant).update().values(secret=bindparam("secret"))
+CLOSED = -1
+"""The generation of a tenant that is being erased: nothing new can be made in it."""
+CLOSE_TENANT = scoped(tenant).update().values(generation=CLOSED)
 DROP_TENANT = scoped(tenant).delete()
 TENANTS = unscoped(
     select(tenant.c.tenant).order_by(tenant.c.tenant), reason="rotation, retention and upgrades visit every tenant"
@@ -78,12 +82,8 @@ KEYS_OF = (
 KEYS_TO_WRITE = KEYS_OF.with_for_update(read=True)
 KEYS_TO_CHANGE = KEYS_OF.with_for_update()
 PUT_KEY = scoped(wrapped_key).insert()
-REWRAP = (
-    scoped(wrapped_key)
-    .update()
-    .where(wrapped_key.c.owner == bindparam("key_owner"), wrapped_key.c.version == bindparam("key_version"))
-    .values(wrapper=bindparam("new_wrapper"), wrapped=bindparam("new_wrapped"))
-)
+KEY_OWNERS = scoped(wrapped_key).select(wrapped_key.c.owner).where(wrapped_key.c.owner != "").distinct()
+OWNERS_NOT_UNDER = KEY_OWNERS.where(wrapped_key.c.wrapper != bindparam("wrapper"))
 DROP_OLD_KEYS = (
     scoped(wrapped_key)
     .delete()
@@ -99,4 +99,8 @@ PUT_RECEIPT = scoped(receipt).upsert(replace=["state", "report"])
 RECEIPTS = scoped(receipt).select().order_by(receipt.c.id)
 GET_RECEIPT = scoped(receipt).select().where(receipt.c.id == bindparam("id"))
 
+SET_STATE = unscoped(
+    update(store_state).where(store_state.c.name == "encryption").values(value=bindparam("new_value")),
+    reason="whether the database is encrypted is a fact about the whole of it",
+)
 STATE = unscoped(select(store_state.c.name, store_state.c.value), reason="one row for the whole database")

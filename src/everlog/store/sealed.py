@@ -18,8 +18,10 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, bindparam
 from sqlalchemy import Table as Table  # noqa: PLC0414 -- for those who walk the schema
 
+from everlog.store.engine import Row
+from everlog.store.keys import version_of
 from everlog.store.statements import Statement, among, metadata, scoped
-from everlog.store.unit import Row, Unit
+from everlog.store.unit import Unit
 
 BATCH = 500
 
@@ -82,7 +84,7 @@ def reseal(unit: Unit, table: Table, owner: str, after: object, *, version: int)
     keys = key_columns(table)
     if len(keys) == 1 and after is not None:
         return None
-    found = unit.rows(_batch(table, first=after is None), owner=owner, after=after, limit=BATCH)
+    found = unit.rows(_batch(table, first=after is None, lock=True), owner=owner, after=after, limit=BATCH)
     if not found:
         return None
     names = [column.name for column in table.c]
@@ -111,7 +113,7 @@ def copy(unit: Unit, table: Table, owner: str, heir: str, found: Sequence[Row]) 
     copies = []
     for row in found:
         values = dict(zip(names, row, strict=True))
-        key = [values[column.name] for column in key_columns(table)]
+        key = [owner, *(values[column.name] for column in key_columns(table)[1:])]
         values |= {"thread": heir} | dict.fromkeys(share.blank if share else ())
         for column in sealed_columns(table):
             if values[column.name] is not None:
@@ -123,8 +125,17 @@ def copy(unit: Unit, table: Table, owner: str, heir: str, found: Sequence[Row]) 
 
 
 def rows_of(unit: Unit, table: Table, owner: str, after: object, limit: int = BATCH) -> list[Row]:
-    """Return a batch of an owner's rows in the order of their last key column, after a value of it."""
-    return unit.rows(_batch(table, first=after is None), owner=owner, after=after, limit=limit)
+    """Return a batch of an owner's rows in the order of their last key column, after a value of it.
+
+    Rows that are equal in that column come together, so a batch can be a little smaller or larger than `limit`.
+    """
+    found = unit.rows(_batch(table, first=after is None), owner=owner, after=after, limit=limit)
+    keys = key_columns(table)
+    if len(found) < limit or len(keys) <= 2:
+        return found
+    place = [column.name for column in table.c].index(keys[-1].name)
+    whole = [row for row in found if row[place] != found[-1][place]]
+    return whole or rows_of(unit, table, owner, after, limit * 2)
 
 
 def drop(unit: Unit, table: Table, owner: str) -> int:
@@ -153,17 +164,18 @@ def key_columns(table: Table) -> tuple["Column[Any]", ...]:
 def _stale(value: bytes | None, version: int) -> bool:
     if value is None:
         return False
-    mark, found = value[:1], int.from_bytes(value[1:5], "big")
-    return mark == b"\x00" or found < version
+    found = version_of(bytes(value))
+    return not found or found < version
 
 
 @cache
-def _batch(table: Table, *, first: bool) -> Statement:
+def _batch(table: Table, *, first: bool, lock: bool = False) -> Statement:
     keys = key_columns(table)
     conditions: list[ColumnElement[bool]] = [keys[0] == bindparam("owner")]
     if not first:
         conditions.append(keys[-1] > bindparam("after"))
-    return scoped(table).select().where(*conditions).order_by(*keys).limit(bindparam("limit"))
+    batch = scoped(table).select().where(*conditions).order_by(keys[-1], *keys[:-1]).limit(bindparam("limit"))
+    return batch.with_for_update() if lock else batch
 
 
 @cache

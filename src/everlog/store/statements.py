@@ -110,7 +110,7 @@ class among(ColumnElement[bool]):  # noqa: N801 -- reads as an operator in a sta
         self.name = name
 
 
-@compiles(among, "sqlite")
+@compiles(among)
 def _among_sqlite(element: among, compiler: SQLCompiler, **kw: Any) -> str:
     column = compiler.process(element.column, **kw)
     values = compiler.process(bindparam(element.name), **kw)
@@ -168,6 +168,6 @@ class Compiler:
         return result
 
 
-def crossing() -> dict[str, str]:
+def crossing() -> list[tuple[str, str]]:
     """Return every statement that crosses tenants, as text, and its reason."""
-    return {str(statement): reason for statement, reason in _crossing.values()}
+    return [(str(statement), reason) for statement, reason in _crossing.values()]

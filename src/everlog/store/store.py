@@ -6,27 +6,27 @@ server's is only checked, and upgraded by `everlog db upgrade`.
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from everlog.clock import Clock, SystemClock
 from everlog.errors import KeyTrouble, Mistake
 from everlog.store import rows
-from everlog.store.keys import KeyProvider
+from everlog.store.engine import Connection
+from everlog.store.keys import MISSING_KEY, KeyProvider
 from everlog.store.migrate import prepare
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
-from everlog.store.unit import Connection, Unit
+from everlog.store.unit import Unit
 from everlog.store.vault import Vault
 
 T = TypeVar("T")
 
 MEMORY = ":memory:"
-READ_THREADS = 8
 EVERYONE = "*"
 _TENANT = re.compile(r"[\x21-\x7e]{1,64}\Z")
 
@@ -38,7 +38,7 @@ class Store:
         self.engine = engine
         self.vault = vault
         self.clock = clock
-        self._threads: ThreadPoolExecutor | None = None
+        self._here = _Here()
 
     def write(self, tenant: str, act: Callable[[Unit], T], *, name: str) -> T:
         """Run a unit that may write, and return its result once it is committed.
@@ -51,22 +51,22 @@ class Store:
         Raises:
             StoreUnavailable: nothing of it was stored.
         """
-        return self.engine.write(name, self._unit(_checked(tenant), act, writes=True))
+        return self.engine.write(name, self._unit(checked(tenant), act, writes=True))
 
     def read(self, tenant: str, act: Callable[[Unit], T]) -> T:
         """Run a unit that only reads, in one snapshot."""
-        return self.engine.read(self._unit(_checked(tenant), act, writes=False))
+        return self.engine.read(self._unit(checked(tenant), act, writes=False))
 
     async def awrite(self, tenant: str, act: Callable[[Unit], T], *, name: str) -> T:
-        """As `write`, for async callers: one hop for the whole unit."""
-        return await asyncio.wrap_future(self.engine.submit(name, self._unit(_checked(tenant), act, writes=True)))
+        """As `write`, for async callers: one hop for the whole unit.
+
+        Cancelling takes back a unit that has not begun; one that has is finished, though nobody hears of it.
+        """
+        return await asyncio.wrap_future(self.engine.submit(name, self._unit(checked(tenant), act, writes=True)))
 
     async def aread(self, tenant: str, act: Callable[[Unit], T]) -> T:
         """As `read`, for async callers, in threads of our own."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="everlog-read")
-        unit = self._unit(_checked(tenant), act, writes=False)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.engine.read, unit)
+        return await asyncio.wrap_future(self.engine.submit_read(self._unit(checked(tenant), act, writes=False)))
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants."""
@@ -76,20 +76,39 @@ class Store:
         """Run a reading unit whose statements are named as crossing tenants."""
         return self.engine.read(self._unit(EVERYONE, act, writes=False))
 
+    def encryption(self) -> str:
+        """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`."""
+        found = dict[str, str](self.everywhere(lambda unit: unit.rows(rows.STATE)))
+        return found.get("encryption", "on")
+
     def close(self) -> None:
         """Finish what is queued and close every connection."""
         self.engine.close()
-        if self._threads is not None:
-            self._threads.shutdown()
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     def _unit(self, tenant: str, act: Callable[[Unit], T], *, writes: bool) -> Callable[[Connection], T]:
-        return lambda connection: act(Unit(tenant, connection, self.vault, self.clock, writes=writes))
+        here = self._here
+        if here.inside:
+            raise RuntimeError("a unit of work called another unit; compose them in one function instead")
+
+        def run(connection: Connection) -> T:
+            here.inside = True
+            try:
+                return act(Unit(tenant, connection, self.vault, self.clock, writes=writes))
+            finally:
+                here.inside = False
+
+        return run
+
+
+class _Here(threading.local):
+    inside = False
+    """Whether this thread runs a unit of this store."""
 
 
 def open_store(
@@ -99,6 +118,7 @@ def open_store(
     clock: Clock | None = None,
     synchronous: str = "NORMAL",
     encrypting: bool = False,
+    prepared: bool = True,
 ) -> Store:
     """Open a database; a new one is encrypted if keys are given.
 
@@ -108,6 +128,7 @@ def open_store(
         clock: where time and randomness come from.
         synchronous: SQLite's setting. NORMAL survives a crash of the process, FULL a loss of power as well.
         encrypting: open a plain database with keys, in order to encrypt it.
+        prepared: on PostgreSQL, prepare statements on the server; not through a pooler that cannot keep them.
 
     Raises:
         SchemaMismatch: the database is of another version.
@@ -115,7 +136,7 @@ def open_store(
         StoreUnavailable: it cannot be reached, or the folder does not exist.
     """
     clock = clock or SystemClock()
-    engine = _engine(str(address), synchronous)
+    engine = _engine(str(address), synchronous, prepared=prepared)
     try:
         prepare(engine, encrypted=keys is not None)
         store = Store(engine, Vault(keys), clock)
@@ -126,18 +147,23 @@ def open_store(
     return store
 
 
-def _checked(tenant: str) -> str:
+def checked(tenant: str) -> str:
+    """Return a tenant's name.
+
+    Raises:
+        Mistake: it is none.
+    """
     if tenant == EVERYONE or not _TENANT.match(tenant):
         raise Mistake(f"a tenant is named by 1 to 64 visible ASCII characters, and not {EVERYONE!r}")
     return tenant
 
 
-def _engine(address: str, synchronous: str) -> SQLiteEngine | PostgresEngine:
+def _engine(address: str, synchronous: str, *, prepared: bool) -> SQLiteEngine | PostgresEngine:
     if address == MEMORY:
         return SQLiteEngine(None)
     scheme = urlsplit(address).scheme if "://" in address else ""
     if scheme in ("postgresql", "postgres"):
-        return PostgresEngine(address)
+        return PostgresEngine(address, prepared=prepared)
     if scheme not in ("", "sqlite"):
         raise Mistake(f"cannot open {scheme}://…; give a file path, :memory:, or postgresql://user@host/database")
     path = Path(re.sub(r"^sqlite://(/)?", "", address) if scheme else address)
@@ -149,15 +175,14 @@ def _engine(address: str, synchronous: str) -> SQLiteEngine | PostgresEngine:
 
 
 def _check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> None:
-    state: dict[str, Any] = dict(store.everywhere(lambda unit: unit.rows(rows.STATE)))
-    encrypted = state.get("encryption", "off") != "off"
+    state = store.encryption()
+    encrypted = state != "off"
     if encrypted and keys is None:
-        raise KeyTrouble(
-            "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
-        )
+        raise KeyTrouble(MISSING_KEY)
     if keys is not None and not encrypted and not encrypting:
         raise KeyTrouble(
             "this database is not encrypted, but a master key is given; run `everlog encrypt` to turn it on"
         )
     for tenant in store.tenants()[:1] if encrypted else ():
         store.read(tenant, lambda unit: unit.secret())
+    store.vault.complete = state == "complete"

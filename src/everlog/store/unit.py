@@ -6,47 +6,23 @@ statements are sent in a pipeline: `ask` sends and waits only when its answer is
 unit that asks first and writes last takes two round trips.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Column
 
 from everlog.clock import Clock, micros
-from everlog.errors import KeyTrouble
+from everlog.errors import Damaged, KeyTrouble
 from everlog.store import rows
-from everlog.store.keys import PLAIN, DataKey, version_of
-from everlog.store.statements import Compiled, Compiler, Statement
+from everlog.store.engine import Answer, Connection, Params, Row
+from everlog.store.keys import MISSING_KEY, PLAIN, DataKey, version_of
+from everlog.store.statements import Compiled, Statement
 from everlog.store.vault import TENANT_OWNER, Vault
 
-Row: TypeAlias = tuple[Any, ...]
-Params: TypeAlias = Mapping[str, Any]
-Answer: TypeAlias = Callable[[], list[Row]]
-
 _SECRET_BYTES = 32
-
-
-class Connection(Protocol):
-    """What a unit needs of an engine's open transaction."""
-
-    compiler: Compiler
-
-    def enter(self, tenant: str) -> None:
-        """Hold the transaction to a tenant, where the engine itself can (row-level security)."""
-        ...
-
-    def ask(self, compiled: Compiled, params: Params) -> Answer:
-        """Start a query and return how to wait for its rows."""
-        ...
-
-    def run(self, compiled: Compiled, params: Sequence[Params]) -> None:
-        """Write once for each parameter set, at the latest when the transaction commits."""
-        ...
-
-    def count(self, compiled: Compiled, params: Params) -> int:
-        """Write once and return how many rows changed."""
-        ...
+_NONE: Params = MappingProxyType({})
 
 
 class Unit:
@@ -61,7 +37,10 @@ class Unit:
         self._connection = connection
         self._vault = vault
         connection.enter(tenant)
-        self._state: Answer | None = self.ask(rows.STATE) if writes else None
+        early = writes and connection.pipelined
+        self._state: Answer | None = self.ask(rows.STATE) if early else None
+        self._tenant_row: Answer | None = self.ask(rows.GET_TENANT) if early else None
+        self._encrypted: bool | None = None
         self._sealing: dict[str, DataKey] = {}
         self._opening: dict[tuple[str, int], DataKey] = {}
         self._expected: dict[str, Answer] = {}
@@ -81,22 +60,22 @@ class Unit:
         found = self.ask(statement, **params)()
         return found[0] if found else None
 
-    def run(self, statement: Statement, params: Params | Sequence[Params] = ()) -> None:
+    def run(self, statement: Statement, params: Params | Sequence[Params] = _NONE) -> None:
         """Write, once for each parameter set; nothing is returned."""
-        compiled = self._connection.compiler(statement)
-        many = [params] if isinstance(params, Mapping) else params or [{}]
-        mine = {**compiled.fixed, "tenant": self.tenant}
-        self._connection.run(compiled, [{**one, **mine} for one in many])
+        compiled = self._writing(statement)
+        many = [params] if isinstance(params, Mapping) else params
+        if many:
+            self._connection.run(compiled, [{**compiled.fixed, **one, "tenant": self.tenant} for one in many])
 
     def count(self, statement: Statement, **params: Any) -> int:
         """Write once and return how many rows changed; the condition of a compare-and-set."""
-        compiled = self._connection.compiler(statement)
+        compiled = self._writing(statement)
         return self._connection.count(compiled, {**compiled.fixed, **params, "tenant": self.tenant})
 
     def expect(self, owner: str) -> None:
         """Say early that values of an owner will be sealed, so that its key comes with the next answer."""
         if owner not in self._sealing and owner not in self._expected and self._vault.provider is not None:
-            self._expected[owner] = self.ask(rows.KEYS_TO_WRITE, owner=owner)
+            self._expected[owner] = self._ask_keys(owner)
 
     def seal(self, column: "Column[Any]", key: Sequence[object], plain: bytes) -> bytes:
         """Return `plain` as it is stored in `column` of the row with this key (tenant left out, owner first)."""
@@ -113,6 +92,8 @@ class Unit:
         sealed = bytes(sealed)
         version = version_of(sealed)
         if not version:
+            if self._vault.complete:
+                raise Damaged("a value stands unsealed in a database that is encrypted throughout")
             return sealed[1:]
         return self.opening_key(str(key[0]), version).open(sealed, self._place(column, key))
 
@@ -123,16 +104,17 @@ class Unit:
             return known
         if not self.encrypted:
             return None
-        expected = self._expected.pop(owner, None)
-        found = expected() if expected else self.rows(rows.KEYS_TO_WRITE, owner=owner)
-        self._sealing[owner] = key = self._vault.newest(self, owner, found)
+        expected = self._expected.pop(owner, None) or self._ask_keys(owner)
+        self._sealing[owner] = key = self._vault.newest(self, owner, expected())
         return key
 
     def opening_key(self, owner: str, version: int) -> DataKey:
         """Return one version of an owner's key."""
         known = self._opening.get((owner, version))
         if known is None:
-            self._opening[owner, version] = known = self._vault.version(self, owner, version)
+            sealing = self._sealing.get(owner)
+            known = sealing if sealing and sealing.version == version else self._vault.version(self, owner, version)
+            self._opening[owner, version] = known
         return known
 
     def renew_key(self, owner: str, version: int) -> DataKey:
@@ -143,16 +125,12 @@ class Unit:
     @property
     def encrypted(self) -> bool:
         """Whether what this unit writes is sealed."""
-        if self._state is None:
-            self._state = self.ask(rows.STATE)
-        found = self._state()
-        self._state = lambda: found
-        on = ("encryption", "off") not in found
-        if on and self._vault.provider is None:
-            raise KeyTrouble(
-                "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
-            )
-        return on
+        if self._encrypted is None:
+            state = self._state or self.ask(rows.STATE)
+            self._encrypted = ("encryption", "off") not in state()
+        if self._encrypted and self._vault.provider is None:
+            raise KeyTrouble(MISSING_KEY)
+        return self._encrypted
 
     @property
     def master_key_name(self) -> str:
@@ -163,10 +141,10 @@ class Unit:
     def secret(self) -> bytes:
         """Return the tenant's secret, which keys its fingerprints and hashes; a writing unit makes it if need be."""
         if self._secret is None:
-            found = self.row(rows.GET_TENANT)
+            found = (self._tenant_row or self.ask(rows.GET_TENANT))()
             column = rows.tenant.c.secret
-            if found is not None:
-                self._secret = self.open(column, (TENANT_OWNER,), found[1])
+            if found:
+                self._secret = self.open(column, (TENANT_OWNER,), found[0][1])
             else:
                 self._secret = self.clock.random(_SECRET_BYTES)
                 if self.writes:
@@ -175,10 +153,26 @@ class Unit:
                     self.run(rows.PUT_TENANT, made)
         return self._secret
 
+    def _writing(self, statement: Statement) -> Compiled:
+        if not self.writes:
+            raise RuntimeError("a reading unit cannot write; use write instead of read")
+        return self._connection.compiler(statement)
+
+    def _ask_keys(self, owner: str) -> Answer:
+        """Ask for an owner's key versions, newest first, none of which can be replaced until this unit ends.
+
+        Where others commit meanwhile, the rows are locked and then read again: who had to wait for the lock was given
+        what stood there before the wait.
+        """
+        if self._connection.alone:
+            return self.ask(rows.KEYS_OF, owner=owner)
+        locked, now = self.ask(rows.KEYS_TO_WRITE, owner=owner), self.ask(rows.KEYS_OF, owner=owner)
+
+        def answer() -> list[Row]:
+            found = now()
+            return found if locked()[:1] == found[:1] else self._ask_keys(owner)()
+
+        return answer
+
     def _place(self, column: "Column[Any]", key: Sequence[object]) -> bytes:
         return "\x1f".join((self.tenant, column.table.name, column.name, *map(str, key))).encode()
-
-
-def as_json(params: Params) -> dict[str, Any]:
-    """Return parameters with lists as JSON text, which is how SQLite takes them."""
-    return {name: json.dumps(value) if isinstance(value, list) else value for name, value in params.items()}

@@ -5,8 +5,6 @@ them, so that rotation in another process can never strand a row under a version
 version from the value and a small cache. Which owner has a key is a fact of the database; erasing the row shreds it.
 """
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
@@ -14,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from everlog.errors import Damaged, Erased, KeyTrouble
 from everlog.store import rows
-from everlog.store.keys import KEY_BYTES, NONCE_BYTES, DataKey, KeyProvider
+from everlog.store.keys import KEY_BYTES, MISSING_KEY, NONCE_BYTES, DataKey, KeyProvider
 
 if TYPE_CHECKING:
     from everlog.store.unit import Unit
@@ -23,13 +21,18 @@ _CACHED_KEYS = 4096
 TENANT_OWNER = ""
 
 
+class KeyGone(Erased):
+    """A value names a key that is not there: its owner was erased, or, where others commit meanwhile, rotated."""
+
+
 class Vault:
     """Hands out data keys for one store."""
 
     def __init__(self, provider: KeyProvider | None) -> None:
         self.provider = provider
-        self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, str, int, bytes], DataKey] = OrderedDict()
+        self.complete = False
+        """Whether the database was seen to be encrypted throughout, which no other process can take back."""
+        self._open: dict[tuple[str, str, int, bytes], DataKey] = {}
 
     def newest(self, unit: "Unit", owner: str, found: list[tuple[Any, ...]]) -> DataKey:
         """Return the key that seals now; `found` are the owner's key rows, newest first; the first one is made."""
@@ -62,19 +65,19 @@ class Vault:
             provider = self._provider()
             return provider.name, provider.wrap(secret, place, nonce)
         parent = unit.sealing_key(TENANT_OWNER)
-        assert parent is not None  # noqa: S101 -- only encrypted stores wrap
+        assert parent is not None
         return f"tenant/{parent.version}", nonce + AESGCM(parent.secret).encrypt(nonce, secret, place)
 
     def version(self, unit: "Unit", owner: str, version: int) -> DataKey:
         """Return the version of an owner's key that a value names.
 
         Raises:
-            Erased: the key is gone, so nothing sealed with it can be read again.
+            KeyGone: the key is gone, so nothing sealed with it can be read again.
         """
         for found, wrapper, wrapped in unit.rows(rows.KEYS_OF, owner=owner):
             if found == version:
                 return self._unwrapped(unit, owner, version, wrapper, wrapped)
-        raise Erased("the key of this thread is gone: it was erased")
+        raise KeyGone("the key of this thread is gone: it was erased")
 
     def _unwrapped(self, unit: "Unit", owner: str, version: int, wrapper: str, wrapped: bytes) -> DataKey:
         known = self._open.get((unit.tenant, owner, version, wrapped))
@@ -87,22 +90,19 @@ class Vault:
             parent = unit.opening_key(TENANT_OWNER, int(wrapper.removeprefix("tenant/")))
             try:
                 secret = AESGCM(parent.secret).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], place)
-            except InvalidTag as error:
+            except (InvalidTag, ValueError) as error:
                 raise Damaged("a thread's key does not open under its tenant's key") from error
         return self._remember((unit.tenant, owner, version, wrapped), DataKey(version, secret))
 
     def _remember(self, at: tuple[str, str, int, bytes], key: DataKey) -> DataKey:
-        with self._lock:
-            self._open[at] = key
-            while len(self._open) > _CACHED_KEYS:
-                self._open.popitem(last=False)
+        if len(self._open) >= _CACHED_KEYS:
+            self._open.clear()
+        self._open[at] = key
         return key
 
     def _provider(self) -> KeyProvider:
         if self.provider is None:
-            raise KeyTrouble(
-                "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
-            )
+            raise KeyTrouble(MISSING_KEY)
         return self.provider
 
 

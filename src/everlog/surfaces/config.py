@@ -58,7 +58,8 @@ class Settings:
         if self.path is not None:
             return str(self.path)
         url = urlsplit(self.database)
-        return urlunsplit(url._replace(netloc=re.sub(r":[^:@]*@", "@", url.netloc), query="", fragment=""))
+        user, at, host = url.netloc.rpartition("@")
+        return urlunsplit(url._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query="", fragment=""))
 
 
 def settings(

@@ -3,6 +3,7 @@
 Public, and imported by nothing else in Everlog.
 """
 
+from everlog.testing import failpoints
 from everlog.testing.clock import FrozenClock
 
-__all__ = ["FrozenClock"]
+__all__ = ["FrozenClock", "failpoints"]

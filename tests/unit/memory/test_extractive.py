@@ -1,6 +1,8 @@
 """What the compactor without a model may say of any text, and what it prefers to say."""
 
 import re
+from collections.abc import Sequence
+from random import Random
 from time import process_time
 
 import pytest
@@ -12,7 +14,6 @@ from everlog.memory.tree.extractive import GAP, MODEL, Extractive, clip, extract
 from everlog.memory.tree.lexicon import NEGATIONS
 from everlog.memory.tree.lines import LIMIT_BYTES, line_of
 from everlog.messages import KINDS, Message
-from everlog.tokens import size_bytes
 from tests.unit.memory.test_lines import hostile
 
 SENTENCES = [
@@ -34,6 +35,10 @@ sources = st.lists(st.tuples(st.sampled_from(KINDS), words), min_size=1, max_siz
 long_sources = sources.filter(lambda pieces: line_of(pieces).size_bytes > LIMIT_BYTES)
 
 
+def word(draw: Random) -> str:
+    return f"w{draw.randrange(500)}{'.' if draw.random() < 0.3 else ''}"
+
+
 def flat(text: str) -> str:
     return " ".join(text.split())
 
@@ -51,6 +56,17 @@ def test_a_line_fits_and_is_shorter_than_its_source(pieces: list[tuple[str, str]
 @given(sources, st.integers(32, 600))
 def test_a_line_fits_any_limit(pieces: list[tuple[str, str]], limit: int):
     assert extract(pieces, limit).size_bytes <= limit
+
+
+def test_a_line_fits_when_its_kinds_change_at_every_piece():
+    """A clause taken late may part two pieces of one kind, whose second tag then counts as well."""
+    draw = Random(0)
+    for _ in range(300):
+        pieces = [
+            (draw.choice(KINDS[:3]), " ".join(word(draw) for _ in range(draw.randint(1, 9))))
+            for _ in range(draw.randint(20, 40))
+        ]
+        assert extract(pieces).size_bytes <= LIMIT_BYTES
 
 
 @given(sources)
@@ -79,7 +95,7 @@ def test_the_same_source_always_gives_the_same_line(pieces: list[tuple[str, str]
 def test_numbers_names_dates_paths_decisions_and_negations_come_before_small_talk():
     chatter = "That is really nice to hear, thank you so much for that, it was great to see you again there."
     said = [chatter, *SENTENCES[:3], chatter.replace("nice", "good"), chatter.replace("hear", "know")] * 2
-    line = extract([("user", text) for text in said], 300).text
+    line = extract([("user", text) for text in said], 240).text
     for value in ("12 March 2026", "Fly.io", "not want read replicas", "Priya", "infra/dns/zones.tf"):
         assert value in line
     assert "thank you" not in line
@@ -110,7 +126,7 @@ def test_a_broken_up_sentence_is_never_shown_without_its_negation():
         ("12345678901234567890", 15, GAP),
         ("id 12345678901234567890", 15, f"id{GAP}"),
         ("漢字" * 20, 12, f"漢字漢{GAP}"),
-        ("価格は12345", 15, f"価格は{GAP}"),
+        ("価格は12345", 13, f"価格は{GAP}"),
     ],
 )
 def test_a_text_is_clipped_between_words_and_before_numbers(text: str, limit: int, expected: str):
@@ -119,7 +135,17 @@ def test_a_text_is_clipped_between_words_and_before_numbers(text: str, limit: in
 
 @pytest.mark.parametrize(
     "text",
-    [" " * 600, "\n" * 600, "?" * 600, "😀" * 300, "\ud800" * 300, "\x00" * 600, "‏" * 300, "e\u0301" * 400, "-" * 600],
+    [
+        " " * 600,
+        "\n" * 600,
+        "?" * 600,
+        "😀" * 300,
+        "\ud800" * 300,
+        "\x00" * 600,
+        "\u200f" * 300,
+        "e\u0301" * 400,
+        "-" * 600,
+    ],
 )
 def test_a_text_without_a_word_still_gives_a_line(text: str):
     line = extract([("tool_result", text)])
@@ -140,8 +166,12 @@ def test_a_request_is_answered_in_pieces():
     source = tuple(Message(kind="user" if n % 2 else "assistant", text=f"{SENTENCES[n % 3]} {n}") for n in range(12))
     answer = Extractive()(Request(source=source, limit_bytes=LIMIT_BYTES))
     assert answer.model == MODEL
-    assert isinstance(answer.arguments, dict)
-    assert line_of([tuple(piece) for piece in answer.arguments["pieces"]]).text == answer.text
+    assert answer.arguments == {"pieces": [list(piece) for piece in extract(as_pieces(source)).pieces]}
+    assert answer.text == extract(as_pieces(source)).text
+
+
+def as_pieces(source: Sequence[Message]) -> list[tuple[str, str]]:
+    return [(message.kind, message.text) for message in source]
 
 
 def test_nothing_to_say_or_no_room_to_say_it_is_refused():
@@ -162,5 +192,11 @@ def test_the_line_of_a_known_conversation_stays_as_it_is():
         ("assistant", "Done. I wrote the decision down and will prepare the move. Anything else that you would like me to do today?"),
     ]  # fmt: skip
     assert extract(said, 400).text == (
-        "user: Agreed, Fly.io then. But not before the audit on 12 March 2026"
+        "user: Where do we host the billing service?\n"
+        "assistant: Fly.io looks best to me: 18 EUR a month, region fra. Heroku would be 50 EUR and has no region in "
+        "Frankfurt.\n"
+        "user: Agreed, Fly.io then. But not before the audit on 12 March 2026, and do not touch infra/dns/zones.tf, "
+        "Priya owns it.\n"
+        "tool_result: written, 214 bytes\n"
+        "assistant: I wrote the decision down and will prepare the move."
     )

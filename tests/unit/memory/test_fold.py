@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 
@@ -273,7 +274,7 @@ def merged_one_by_one(start: View, low: int) -> tuple[int, ...]:
     while FRAME_BYTES + sum(line_bytes(nid, 50 + level_of(nid)) for nid in lines) > low:
         pairs = [
             (-due(one, start.count), place)
-            for place, (one, other) in enumerate(zip(lines, lines[1:], strict=False))
+            for place, (one, other) in enumerate(pairwise(lines))
             if one ^ 1 == other and not one & 1
         ]
         if not pairs:

@@ -20,7 +20,7 @@ from everlog.memory.tree.lines import (
     source,
     unescape,
 )
-from everlog.messages import KINDS, Entry, Message
+from everlog.messages import KINDS, Entry, Kind, Message
 from everlog.tokens import size_bytes
 
 TEXT = json.loads((Path(__file__).parents[2] / "vectors" / "text.json").read_text("utf-8"))
@@ -39,7 +39,7 @@ hostile = st.lists(
 pieces = st.lists(st.tuples(st.sampled_from(KINDS), hostile), min_size=1, max_size=5)
 
 
-def entry(text: str, kind: str = "user", *, erased: bool = False) -> Entry:
+def entry(text: str, kind: Kind = "user", *, erased: bool = False) -> Entry:
     message = Message(kind=kind, text=text)
     return Entry(i=0, turn=0, message=message, at=EPOCH, erased=erased)
 

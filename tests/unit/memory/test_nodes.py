@@ -1,4 +1,5 @@
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_a_cover_tiles_its_stretch_with_the_fewest_nodes(start: int, length: int
     edges = [start, *map(stop_of, found)]
     assert [start_of(nid) for nid in found] == edges[:-1]
     assert edges[-1] == start + length
-    assert not any(parent_of(one) == parent_of(other) for one, other in zip(found, found[1:], strict=False))
+    assert not any(parent_of(one) == parent_of(other) for one, other in pairwise(found))
 
 
 @pytest.mark.parametrize(("count", "nodes"), [(0, 0), (1, 1), (2, 3), (4, 7), (48, 94), (128, 255), (1000, 1994)])

@@ -10,7 +10,7 @@ than other words, and common words nothing. Clauses are taken by worth per byte 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -30,7 +30,9 @@ _NUMBERING_CHARS = 12
 _WORTH_CLIPPING_BYTES = 40
 _HEAD_CHARS, _TAIL_CHARS, _SLACK_CHARS = 48_000, 16_000, 2_000
 
-_END = re.compile(r"[.!?;…]+[\"')\]»”’*_]*(?=\s)|[。！？；]+[」』”）]*|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_END = re.compile(
+    r"(?<![.!?;…])[.!?;…]++[\"')\]»”’*_]*+(?=\s)|[。！？；]+[」』”）]*|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"
+)
 _PAUSE = re.compile(r"[,:—–]+\s|[，、：]")
 _WORD = re.compile(r"[^\W_][^\s,;!?()\[\]{}<>\"“”«»|*`。，、！？；：…]*")
 _DIGIT = re.compile(r"\d")
@@ -43,7 +45,7 @@ _KIND_WORTH = {"user": 1.3, "assistant": 1.0, "note": 1.0, "tool_call": 0.8, "to
 _OPENING = 1.15
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Clause:
     piece: int
     start: int
@@ -76,8 +78,8 @@ def extract(pieces: Sequence[tuple[str, str]], limit: int = LIMIT_BYTES) -> Line
     clauses = [clause for n, (kind, words) in enumerate(pieces) for clause in _clauses(n, kind, words)]
     chosen: list[_Clause] = []
     seen: set[str] = set()
-    for _ in range(2):  # the first pass counts gaps and tags that neighbours then turn out to share
-        clauses = _choose(clauses, pieces, chosen, seen, limit)
+    clauses = _choose(clauses, pieces, chosen, seen, limit)
+    clauses = _choose(clauses, pieces, chosen, seen, limit)  # the first counted gaps and tags that neighbours share
     _clip_one(clauses, pieces, chosen, limit)
     if not chosen:
         kind, words = pieces[0]
@@ -192,7 +194,8 @@ def _choose(
     clauses: list[_Clause], pieces: Sequence[tuple[str, str]], chosen: list[_Clause], seen: set[str], limit: int
 ) -> list[_Clause]:
     """Add to `chosen` the clauses of most new worth per byte that fit; return those that did not fit."""
-    used = size_bytes(line_of(_assembled(chosen, pieces)).text) + 1 if chosen else 0
+    exact = bool(chosen)
+    used = _size(chosen, pieces) + 1 if exact else 0
     open_pieces = {clause.piece for clause in chosen}
     left: list[_Clause] = []
     heap = [(-_density(clause, pieces, open_pieces, seen), n) for n, clause in enumerate(clauses)]
@@ -207,7 +210,7 @@ def _choose(
             heappush(heap, (-density, n))
             continue
         cost = _cost(clause, pieces, open_pieces)
-        if used + cost > limit + 1:
+        if used + (clause.size if exact else cost) > limit + 1 or (exact and _size([*chosen, clause], pieces) > limit):
             left.append(clause)
             continue
         used += cost
@@ -215,6 +218,10 @@ def _choose(
         seen.update(clause.words)
         open_pieces.add(clause.piece)
     return left
+
+
+def _size(chosen: list[_Clause], pieces: Sequence[tuple[str, str]]) -> int:
+    return line_of(_assembled(chosen, pieces)).size_bytes
 
 
 def _density(clause: _Clause, pieces: Sequence[tuple[str, str]], open_pieces: set[int], seen: set[str]) -> float:
@@ -229,14 +236,11 @@ def _cost(clause: _Clause, pieces: Sequence[tuple[str, str]], open_pieces: set[i
 
 def _clip_one(left: list[_Clause], pieces: Sequence[tuple[str, str]], chosen: list[_Clause], limit: int) -> None:
     """Fill what room remains with the beginning of the best clause that did not fit, if it negates nothing."""
-    used = size_bytes(line_of(_assembled(chosen, pieces)).text) + 1 if chosen else 0
-    open_pieces = {clause.piece for clause in chosen}
-    for clause in left:
-        room = limit + 1 - used - (_cost(clause, pieces, open_pieces) - clause.size)
-        if room >= _WORTH_CLIPPING_BYTES and not clause.negative:
-            clause.text = clip(clause.text, room)
-            chosen.append(clause)
-            return
+    clause = next((clause for clause in left if not clause.negative), None)
+    if clause is not None:
+        room = limit - _size([*chosen, replace(clause, text="")], pieces)
+        if room >= _WORTH_CLIPPING_BYTES:
+            chosen.append(replace(clause, text=clip(clause.text, room)))
 
 
 def _assembled(chosen: list[_Clause], pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -246,10 +250,17 @@ def _assembled(chosen: list[_Clause], pieces: Sequence[tuple[str, str]]) -> list
     for clause in sorted(chosen, key=lambda clause: (clause.piece, clause.start)):
         kind = pieces[clause.piece][0]
         if result and result[-1][0] == kind:
-            touching = last is not None and last.piece == clause.piece and last.end == clause.start
-            joint = " " if touching else f" {GAP} "
-            result[-1] = kind, f"{result[-1][1]}{joint}{clause.text}"
+            result[-1] = kind, f"{result[-1][1]}{_joint(last, clause, pieces[clause.piece][1])}{clause.text}"
         else:
             result.append((kind, clause.text))
         last = clause
     return result
+
+
+def _joint(last: _Clause | None, clause: _Clause, words: str) -> str:
+    """Return what stands between two clauses: what stood there, or the mark of a gap."""
+    if last is None or last.piece != clause.piece or last.end != clause.start:
+        return f" {GAP} "
+    return (
+        " " if words[clause.start - 1 : clause.start + 1].strip() != words[clause.start - 1 : clause.start + 1] else ""
+    )

@@ -4,7 +4,7 @@ A node lies under the thread that owns its last entry, so a fork reads its paren
 again; a view cannot, since it depends on when it was read, but it holds no text: only which nodes it shows.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam
 
 from everlog.memory.tree.nodes import INDEX_BITS, pack, stop_of
 from everlog.store.rows import ID, KEY, TENANT
@@ -58,13 +58,6 @@ _mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
 NODES = scoped(node).select(node.c.thread, node.c.nid, node.c.size, node.c.body).where(*_mine)
 BUILT = scoped(node).select(node.c.thread, node.c.nid).where(*_mine)
 PUT_NODE = scoped(node).insert(ignore=True)
-MADE_BY = (
-    scoped(node)
-    .select(node.c.model, node.c.fallback, func.count(), func.sum(node.c.size))
-    .where(node.c.thread == bindparam("thread"))
-    .group_by(node.c.model, node.c.fallback)
-)
-
 _of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))
 
 VIEW = scoped(view).select(view.c.version, view.c.owed, view.c.runs).where(*_of_budget)

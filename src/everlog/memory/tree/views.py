@@ -61,8 +61,8 @@ def _read(unit: Unit, thread: str, budget: int, low: int) -> tuple[Shown, _Saved
     view = settle(saved.view, row.next, budget=budget, low=low, weigh=shelf.weigh)
     fitted = fit(view, budget=budget, weigh=shelf.weigh)
     shown = Shown(shelf.shown(fitted.lines), fitted.hidden, fitted.notice)
-    kept = view.lines[: len(saved.view.lines)] == saved.view.lines and view.owed == saved.view.owed
-    return shown, None if kept and not saved.damaged else _Saved(view, saved.version)
+    only_grew = view.lines == (*saved.view.lines, *range(saved.view.count, row.next)) and view.owed == saved.view.owed
+    return shown, None if only_grew and not saved.damaged else _Saved(view, saved.version)
 
 
 def _load(unit: Unit, thread: str, budget: int, count: int) -> _Saved:

@@ -36,15 +36,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("stats", "care:stats", "Count what is in the database."),
         Command("verify", "care:verify", "Prove that nothing is missing or changed."),
         Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
-        Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
-        Command("restore", "copies:restore", "Make a database from a backup."),
-        Command("db upgrade", "copies:upgrade", "Make or upgrade the tables of a server's database."),
+        Command("db upgrade", "upgrade:upgrade", "Make or upgrade the tables of a server's database."),
     ),
     "Protect": (
         Command("encrypt", "secrets:encrypt", "Turn encryption on for a database that has text already."),
         Command("keys new", "secrets:new", "Make a master key."),
         Command("keys rotate", "secrets:rotate", "Seal everything under new keys and the newest master key."),
-        Command("keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."),
+        Command(
+            "keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."
+        ),
         Command("erase", "erase:erase", "Erase a thread, a person or a tenant, and print the receipt."),
     ),
 }
@@ -54,9 +54,9 @@ SUBGROUPS = {"db": "Look after the tables of a database.", "keys": "Make, change
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
 SHARED_HELP = {
-    "--db TEXT": "The database: a file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db here.",
-    "--tenant TEXT": "Whose threads. Else EVERLOG_TENANT, else 'default'.",
-    "--key-file PATH": "A file with master keys. Else EVERLOG_KEY_FILE, else the keys in EVERLOG_MASTER_KEY.",
+    "--db DATABASE": "A file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db here.",
+    "--tenant NAME": "Whose threads. Else EVERLOG_TENANT, else 'default'.",
+    "--key-file FILE": "A file with master keys. Else EVERLOG_KEY_FILE, else the keys in EVERLOG_MASTER_KEY.",
     "--json": "Print JSON; errors too, on standard error.",
     "--debug": "Show where an unexpected error came from, as EVERLOG_DEBUG=1 does.",
 }
@@ -86,9 +86,9 @@ def hello(version: str) -> str:
         [
             f"Everlog {version}: endless memory for any LLM app.",
             "",
-            "  everlog import FILE...             bring in an export of ChatGPT, Claude, Codex, or JSON lines",
+            "  everlog import FILE...             bring in an export of ChatGPT, Claude, Codex, JSON",
             "  everlog threads                    list what is there",
-            "  everlog view THREAD --bytes 4000   a whole thread at a glance; `everlog zoom` opens its lines",
+            "  everlog view THREAD --bytes 4000   a whole thread at a glance; zoom opens its lines",
             "",
             "All commands: everlog --help",
         ]

@@ -13,7 +13,7 @@ from pathlib import Path
 import everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.surfaces.cli.catalogue import hello, page
-from everlog.surfaces.cli.output import failure, line
+from everlog.surfaces.cli.console import failure, line
 
 DONE, FAILED, MISTAKEN, STOPPED, CUT_OFF = 0, 1, 2, 130, 141
 
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         _abandon_output()
         return CUT_OFF
     except Exception as error:  # noqa: BLE001 -- the edge of the process: nobody else can say it
-        _abandon_output()
+        _save_output()
         return _explained(error, as_json="--json" in words, debug="--debug" in words)
     return status
 
@@ -67,7 +67,9 @@ def _explained(error: Exception, *, as_json: bool, debug: bool) -> int:
         said = f"{error.filename or 'the output'}: {error.strerror}"
     else:
         again = "" if debug else "; the same command with --debug shows more"
-        said = f"unexpected {type(error).__name__} at {_place(error)}: this is a fault of Everlog, please report it{again}"
+        said = (
+            f"unexpected {type(error).__name__} at {_place(error)}: this is a fault of Everlog, please report it{again}"
+        )
     failure(said, kind=type(error).__name__, status=status, as_json=as_json)
     return status
 
@@ -80,9 +82,18 @@ def _place(error: Exception) -> str:
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
 
 
+def _save_output() -> None:
+    """Write what is buffered before a failure is explained; where that is the failure, forget it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _abandon_output()
+
+
 def _abandon_output() -> None:
     """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
-        sys.stdout = None  # type: ignore[assignment] -- it is not a file: nothing can be written any more
+        setattr(sys, "stdout", None)  # noqa: B010 -- the type checker does not know that there may be none

@@ -1,5 +1,7 @@
 """The parser: finds a command by its name, loads its module, and gives it the options that all commands share."""
 
+import inspect
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,16 +15,19 @@ from everlog.surfaces.cli import session
 from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP, SUBGROUPS, page
 from everlog.surfaces.cli.session import Session
 
-WIDTH = 100
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+_TYPE = re.compile(r" <[^>]*>$")
+_CHECKED = re.compile(r"(?:; )?(?:required|x>=\d+)|  \[(?:x>=\d+)?(?:; )?(?:required)?\]$")
 
 _texts = list(SHARED_HELP.values())
 
 
 def _shared(
     context: typer.Context,
-    db: Annotated[str | None, typer.Option("--db", help=_texts[0])] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help=_texts[1])] = None,
-    key_file: Annotated[Path | None, typer.Option("--key-file", help=_texts[2])] = None,
+    db: Annotated[str | None, typer.Option("--db", metavar="DATABASE", help=_texts[0])] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help=_texts[1])] = None,
+    key_file: Annotated[Path | None, typer.Option("--key-file", metavar="FILE", help=_texts[2])] = None,
     json: Annotated[bool, typer.Option("--json", help=_texts[3])] = False,
     debug: Annotated[bool, typer.Option("--debug", help=_texts[4])] = False,  # noqa: ARG001 -- read by the entry
 ) -> None:
@@ -31,7 +36,7 @@ def _shared(
 
 def _made(function: Any, name: str, kind: type[TyperCommand]) -> TyperCommand:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=kind, context_settings={"help_option_names": ["-h", "--help"]})(function)
+    app.command(name, cls=kind, context_settings=_SETTINGS)(function)
     return cast("TyperCommand", typer.main.get_command(app))
 
 
@@ -53,6 +58,10 @@ class Leaf(TyperCommand):
         found = super().get_params(ctx)
         return found + self.shared
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return its arguments as they are written in the usage line."""
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
     def invoke(self, ctx: Any) -> Any:
         """Run it, in a session that knows the shared options given after its name."""
         ctx.obj = session.of(ctx).over(
@@ -60,6 +69,25 @@ class Leaf(TyperCommand):
         )
         ctx.params.pop("debug", None)
         return super().invoke(ctx)
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- the interface of the parser
+        """Write what the command does, wrapped."""
+        about, _ = self._about()
+        formatter.write_paragraph()
+        for paragraph in about:
+            formatter.write_text(" ".join(paragraph.split()))
+            formatter.write_paragraph()
+        formatter.buffer.pop()
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- the interface of the parser
+        """Write the examples as they are."""
+        _, examples = self._about()
+        formatter.write(f"\n{examples}\n" if examples else "")
+
+    def _about(self) -> tuple[list[str], str]:
+        """Return what the docstring says: paragraphs, and the examples at its end."""
+        *about, last = inspect.cleandoc(self.help or "").split("\n\n")
+        return (about, last) if last.startswith("Example") else ([*about, last], "")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write its own arguments and options first, then the shared options."""
@@ -73,7 +101,7 @@ class Leaf(TyperCommand):
             records = [record for param in wanted if (record := param.get_help_record(ctx)) is not None]
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records)
+                    formatter.write_dl([(_TYPE.sub("", name), _CHECKED.sub("", about)) for name, about in records])
 
 
 class Branch(TyperGroup):
@@ -121,15 +149,14 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        where = context.command_path if context is not None else "everlog"
-        raise Mistake(f"{error.format_message().rstrip('.')}; see `{where} --help`") from error
+        failed: typer.Context | None = getattr(error, "ctx", None)
+        where = "everlog" if failed is None else failed.command_path
+        raise Mistake(f"{error.format_message().rstrip('.')} (see `{where} --help`)") from error
 
 
 def _branch(prefix: str, about: str) -> Branch:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
-    app.callback(cls=Branch, help=about, context_settings=settings)(_nothing if prefix else _shared)
+    app.callback(cls=Branch, help=about, context_settings=_SETTINGS)(_nothing if prefix else _shared)
     made = cast("Branch", typer.main.get_group(app))
     made.name, made.prefix = prefix.strip() or "everlog", prefix
     return made

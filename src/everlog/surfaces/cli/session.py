@@ -63,7 +63,9 @@ def require(settings: Settings) -> None:
         return
     if not path.exists():
         how = f"it is named by {settings.named_by}" if settings.named_by != "the default" else "that is the default"
-        raise Mistake(f"there is no database {path.absolute()} ({how}); `everlog import FILE` makes it, --db names another")
+        raise Mistake(
+            f"there is no database {path.absolute()} ({how}); `everlog import FILE` makes it, --db names another"
+        )
     if path.is_file() and not path.stat().st_size:
         raise Mistake(f"the database {path.absolute()} is an empty file; `everlog import FILE` fills it")
 

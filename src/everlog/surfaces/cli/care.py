@@ -1,0 +1,92 @@
+"""Commands that count and prove: stats, verify."""
+
+from typing import Annotated
+
+import typer
+
+from everlog.messages import JSON
+from everlog.surfaces.cli import health, session
+from everlog.surfaces.cli.console import line
+from everlog.surfaces.cli.output import count, document, facts
+from everlog.surfaces.cli.progress import bar
+from everlog.surfaces.cli.threads import as_key
+
+
+def stats(context: typer.Context) -> None:
+    """Count what is in the database.
+
+    Examples:
+      everlog stats
+      everlog stats --json
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        found, encryption = memory.stats(), health.encryption(memory)
+        files = health.files(here.settings)
+    if here.json:
+        document(
+            {
+                "database": here.settings.shown,
+                "named_by": here.settings.named_by,
+                "tenant": here.settings.tenant,
+                "encryption": encryption,
+                "files": dict(files),
+                "threads": found.threads,
+                "entries": found.entries,
+                "text_bytes": found.text_bytes,
+                "kinds": dict(found.kinds),
+                "media": found.media,
+                "media_bytes": found.media_bytes,
+            }
+        )
+        return
+    facts(
+        [
+            ("database", f"{here.settings.shown} ({here.settings.named_by})"),
+            ("files", ", ".join(f"{name} {size:,} bytes" for name, size in files.items()) or "on the server"),
+            ("encryption", encryption),
+            ("tenant", here.settings.tenant),
+            ("threads", f"{found.threads:,}"),
+            ("entries", f"{found.entries:,}, {found.text_bytes:,} bytes of text"),
+            *((f"  {kind}", f"{number:,}") for kind, number in found.kinds.items()),
+            ("media", f"{found.media:,}, {found.media_bytes:,} bytes"),
+        ]
+    )
+
+
+def verify(
+    context: typer.Context,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Only this thread.", show_default=False)
+    ] = None,
+) -> int:
+    """Prove that nothing is missing or changed.
+
+    Reads every row again: positions without gaps, each entry equal to its hash, turns and media where they belong.
+    The exit code is 1 if anything is wrong.
+
+    Example:
+      everlog verify
+    """
+    here = session.of(context)
+    entries = 0
+    faults: list[tuple[str, int | None, str]] = []
+    with here.open() as memory:
+        names = [one.key for one in memory.threads()] if thread is None else [thread]
+        for name in names:
+            stop = 0
+            with bar(name) as advance:
+                for checked in memory.verify(name):
+                    faults += [(name, fault.i, fault.what) for fault in checked.faults]
+                    stop = checked.stop
+                    advance(stop, checked.of)
+            entries += stop
+    if here.json:
+        found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
+        document({"threads": len(names), "entries": entries, "faults": found})
+    else:
+        for name, i, what in faults:
+            line(f"{name}{'' if i is None else f' {i}'}: {what}")
+        result = count(len(faults), "fault") if faults else "all as it was stored"
+        line(f"{count(len(names), 'thread')}, {count(entries, 'entry', 'entries')}: {result}")
+    return 1 if faults else 0

@@ -1,0 +1,112 @@
+"""`everlog doctor`: what is wrong, what is pending, and what would mend it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from everlog import Everlog, EverlogError
+from everlog.store.migrate import HEAD
+from everlog.surfaces.cli import health, session
+from everlog.surfaces.cli.output import count, document, table
+from everlog.surfaces.cli.session import Session
+from everlog.surfaces.cli.tree import pumped
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    name: str
+    state: Literal["ok", "todo", "fail"]
+    said: str
+
+
+def doctor(
+    context: typer.Context,
+    fix: Annotated[bool, typer.Option("--fix", help="Finish what is pending: erasures, and the trees.")] = False,
+) -> int:
+    """Check database, keys and pending work; --fix finishes what is pending.
+
+    The exit code is 1 if a check fails; pending work is no failure.
+
+    Examples:
+      everlog doctor
+      everlog doctor --fix
+    """
+    here = session.of(context)
+    checks = list(_checks(here, fix=fix))
+    if here.json:
+        document({"checks": [{"name": one.name, "state": one.state, "said": one.said} for one in checks]})
+    else:
+        table(("CHECK", "STATE", ""), [(one.name, one.state, one.said) for one in checks])
+    return 1 if any(one.state == "fail" for one in checks) else 0
+
+
+def _checks(here: Session, *, fix: bool) -> Iterator[_Check]:
+    settings = here.settings
+    yield _Check("database", "ok", f"{settings.shown} ({settings.named_by})")
+    yield from _key_file(here)
+    try:
+        with here.open() as memory:
+            for check in (_engine, _encryption, _threads, _erasures, _trees):
+                yield check(here, memory, fix)
+    except EverlogError as error:
+        yield _Check("open", "fail", str(error))
+
+
+def _key_file(here: Session) -> Iterator[_Check]:
+    settings = here.settings
+    if settings.keys_named_by is None:
+        return
+    yield _Check("keys", "ok", f"from {settings.keys_named_by}")
+    path = settings.key_file.expanduser() if settings.key_file is not None else None
+    if path is not None and path.exists() and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield _Check("key file", "todo", f"others may read {path}; chmod 600 it")
+
+
+def _engine(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    sizes = ", ".join(f"{name} {size:,} bytes" for name, size in health.files(here.settings).items())
+    return _Check("tables", "ok", f"{health.engine(memory)}, schema {HEAD}{f'; {sizes}' if sizes else ''}")
+
+
+def _encryption(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    state = health.encryption(memory)
+    if state == "off":
+        return _Check("encryption", "ok", "off; `everlog encrypt` turns it on")
+    if state != "on":
+        return _Check("encryption", "todo", f"{state}; `everlog encrypt` goes on")
+    given = session.keys(here.settings)
+    old = health.wrappers(memory) - ({given.name} if given is not None else set())
+    if old:
+        return _Check("encryption", "todo", f"on; `everlog keys rotate` changes master key {', '.join(sorted(old))}")
+    return _Check("encryption", "ok", f"on, master key {given.name if given is not None else ''}")
+
+
+def _threads(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    found = memory.stats()
+    said = f"{count(found.threads, 'thread')}, {count(found.entries, 'entry', 'entries')}"
+    return _Check("tenant", "ok", f"{here.settings.tenant}: {said}")
+
+
+def _erasures(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    if fix:
+        memory.resume()
+    receipts = memory.receipts()
+    waiting = [one for one in receipts if one.state != "done"]
+    if not waiting:
+        return _Check("erasures", "ok", f"{len(receipts):,}, all done")
+    holds = "; ".join(sorted({hold for one in waiting for hold in one.holds}))
+    why = f"what was erased may be in {holds}" if holds else "--fix goes on with them"
+    return _Check("erasures", "todo", f"{len(waiting):,} of {len(receipts):,} not done: {why}")
+
+
+def _trees(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    if fix:
+        for one in memory.threads():
+            pumped(memory.thread(one.key), one.key)
+    due = health.due(memory)
+    if due:
+        return _Check("trees", "todo", f"{count(due, 'thread')} with lines to build; `everlog pump` builds them")
+    return _Check("trees", "ok", "up to date")

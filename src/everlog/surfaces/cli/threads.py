@@ -1,0 +1,217 @@
+"""Commands about threads as they were said: list, show, export, fork."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everlog import Call, Entry, Everlog, Media, Mistake, Result, Thread, Unknown
+from everlog.jsonl import render_entry
+from everlog.surfaces.cli import console, session
+from everlog.surfaces.cli.console import line, note, text
+from everlog.surfaces.cli.output import array, count, document, table
+
+
+def as_key(word: str) -> str:
+    """Return a thread's key as it was typed, also where the locale is not UTF-8."""
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except UnicodeDecodeError:
+        return word
+
+
+Key = Annotated[
+    str, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread; `everlog threads` lists them.")
+]
+
+
+def list_threads(context: typer.Context) -> None:
+    """List the threads.
+
+    Examples:
+      everlog threads
+      everlog threads --json | jq -r '.[].key'
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        if here.json:
+            array(
+                {
+                    "key": one.key,
+                    "title": one.title,
+                    "entries": one.entries,
+                    "turns": one.turns,
+                    "forked_from": one.forked_from,
+                }
+                for one in memory.threads()
+            )
+            return
+        rows = [(one.key, one.entries, _about(one.title, one.forked_from)) for one in memory.threads()]
+    if rows:
+        table(("THREAD", "ENTRIES", "TITLE"), rows)
+    else:
+        note(
+            f"no threads of tenant {here.settings.tenant!r} in {here.settings.shown}; `everlog import FILE` brings some in"
+        )
+
+
+def show(
+    context: typer.Context,
+    thread: Key,
+    first: Annotated[
+        int, typer.Option("--from", metavar="N", min=0, help="First position; positions count from 0.")
+    ] = 0,
+    to: Annotated[int | None, typer.Option("--to", metavar="N", min=0, help="Last position, itself included.")] = None,
+    last: Annotated[int | None, typer.Option("--last", metavar="N", min=1, help="Only the last N entries.")] = None,
+) -> None:
+    """Print the entries of a thread.
+
+    Examples:
+      everlog show holiday --last 10
+      everlog show holiday --from 100 --to 119
+      everlog show holiday --json
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        found = memory.thread(thread)
+        entries = found.entries(*_span(found, first, to, last))
+        if here.json:
+            array(render_entry(entry) for entry in entries)
+        else:
+            for entry in entries:
+                _print(entry)
+
+
+def _span(thread: Thread, first: int, to: int | None, last: int | None) -> tuple[int, int]:
+    stop = thread.row().next
+    if last is not None:
+        if first or to is not None:
+            raise Mistake("--last goes without --from and --to")
+        return max(0, stop - last), stop
+    if to is not None and to < first:
+        raise Mistake(f"--to {to} is before --from {first}")
+    return first, stop if to is None else min(stop, to + 1)
+
+
+def export(
+    context: typer.Context,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All threads, one after the other.")] = False,
+    format_name: Annotated[str, typer.Option("--format", metavar="jsonl", help="The form; there is one.")] = "jsonl",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears when it is whole."),
+    ] = None,
+) -> None:
+    """Write threads as lines of JSON, one entry each.
+
+    Every line has `i kind author text time`, the rest where there is something to say; `everlog import` reads it back
+    without a loss.
+
+    Examples:
+      everlog export holiday > holiday.jsonl
+      everlog export --all -o everything.jsonl
+    """
+    here = session.of(context)
+    if format_name != "jsonl":
+        raise Mistake(f"there is no format {format_name!r}; the one there is, is jsonl")
+    if (thread is None) != everything:
+        raise Mistake("name a thread to export, or --all")
+    with here.open() as memory:
+        lines = _lines(memory, thread)
+        if output is None:
+            for data in lines:
+                console.write(data)
+            return
+        entries = 0
+        with _whole(output) as write:
+            for data in lines:
+                write(data)
+                entries += 1
+    if here.json:
+        document({"file": str(output), "entries": entries})
+    else:
+        line(f"{output}: {count(entries, 'entry', 'entries')}")
+
+
+def _lines(memory: Everlog, thread: str | None) -> Iterator[bytes]:
+    for key in [thread] if thread is not None else [one.key for one in memory.threads()]:
+        yield from memory.thread(key).export()
+
+
+def fork(
+    context: typer.Context,
+    thread: Key,
+    at: Annotated[int, typer.Argument(metavar="AT", min=0, help="How many entries it shares; it goes on from there.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", parser=as_key, help="Key of the new thread.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Its title.")] = None,
+) -> None:
+    """Begin a thread that shares the start of another.
+
+    Nothing is copied. The two have the first AT entries in common, and each goes its own way from there.
+
+    Example:
+      everlog fork holiday 12 holiday-by-train
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        made = memory.thread(thread).fork(at, key, title=title)
+    if here.json:
+        document({"key": made.key, "entries": at, "forked_from": thread})
+    else:
+        line(f"{made.key} shares {count(at, 'entry', 'entries')} with {thread}")
+
+
+def _about(title: str | None, forked_from: str | None) -> str:
+    fork = "" if forked_from is None else f"(fork of {forked_from})"
+    return f"{title or ''} {fork}".strip()
+
+
+def _print(entry: Entry) -> None:
+    who = entry.kind if entry.author in {None, "", entry.kind} else f"{entry.kind} {entry.author}"
+    line(f"[{entry.i}] {console.flat(who)}, {entry.at:%Y-%m-%d %H:%M:%S} UTC")
+    if entry.erased:
+        line("(erased)")
+    if entry.text:
+        text(f"{entry.text}\n")
+    for part in entry.message.parts:
+        if (said := _part(part)) is not None:
+            line(f"({console.flat(said)})")
+    line()
+
+
+def _part(part: Media | Call | Result | Unknown) -> str | None:
+    match part:
+        case Media():
+            size = "" if part.content is None else f", {len(part.content):,} bytes"
+            return (
+                f"{part.media_type}{size}{f', {part.name}' if part.name else ''}{f', {part.url}' if part.url else ''}"
+            )
+        case Unknown():
+            return f"a part of {part.source} that Everlog does not know; --json shows it"
+        case Result(failed=True):
+            return "the tool reported an error"
+        case _:
+            return None
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """Open a file that appears under its name only when all of it is there; a pipe or device is written at once."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file.write
+        return
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file.write
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

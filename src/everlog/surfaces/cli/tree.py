@@ -1,0 +1,159 @@
+"""Commands about the tree of a thread: view, zoom, read, pump."""
+
+from typing import Annotated
+
+import typer
+
+from everlog import Mistake, StoreUnavailable, Thread
+from everlog.pump import Ran
+from everlog.surfaces.cli import console, session
+from everlog.surfaces.cli.console import line, note, text
+from everlog.surfaces.cli.output import count, document
+from everlog.surfaces.cli.progress import bar
+from everlog.surfaces.cli.threads import Key, as_key
+from everlog.tokens import bytes_for, size_bytes
+
+DEFAULT_BYTES = 8_000
+
+Position = Annotated[int, typer.Argument(metavar="ID", help="Position of the message; positions count from 0.")]
+
+
+def view(
+    context: typer.Context,
+    thread: Key,
+    budget_bytes: Annotated[
+        int | None,
+        typer.Option("--bytes", metavar="N", help="Budget in UTF-8 bytes, at least 256.", show_default=False),
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--tokens", metavar="N", help="Budget in tokens, at 4 bytes each.", show_default=False)
+    ] = None,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Do not build what is missing first.")] = False,
+) -> None:
+    """Print a whole thread within a budget.
+
+    Each line is `id+n|text`: n messages from message id on. The view and nothing else goes to standard output, and never
+    more bytes than asked for (8,000 if nothing is said); `everlog zoom THREAD id n` opens a line.
+
+    Examples:
+      everlog view holiday --bytes 4000
+      everlog view holiday --tokens 20000 > prompt.txt
+    """
+    here = session.of(context)
+    if budget_bytes is not None and budget_tokens is not None:
+        raise Mistake("--bytes and --tokens are two ways to say the same; give one")
+    budget = (
+        bytes_for(budget_tokens)
+        if budget_tokens is not None
+        else DEFAULT_BYTES
+        if budget_bytes is None
+        else budget_bytes
+    )
+    with here.open() as memory:
+        found = memory.thread(thread)
+        if not as_is:
+            _build(found)
+        shown = found.tree.shown(budget)
+    if here.json:
+        document(
+            {
+                "thread": thread,
+                "budget_bytes": budget,
+                "size_bytes": size_bytes(shown.text),
+                "entries": shown.count,
+                "left_out": shown.hidden,
+                "view": shown.text,
+            }
+        )
+    else:
+        text(shown.text + ("\n" if console.is_terminal() else ""))
+
+
+def zoom(
+    context: typer.Context,
+    thread: Key,
+    first: Position,
+    size: Annotated[int, typer.Argument(metavar="N", help="How many messages the line covers.")] = 1,
+) -> None:
+    """Open a line of a view: its two halves, or the message.
+
+    Examples:
+      everlog zoom holiday 64 32     opens the line 64+32
+      everlog zoom holiday 71        prints message 71
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        opened = memory.thread(thread).tree.zoom(first, size)
+    if here.json:
+        document({"thread": thread, "id": first, "n": size, "text": opened})
+    else:
+        line(opened)
+
+
+def read(
+    context: typer.Context,
+    thread: Key,
+    position: Position,
+    page: Annotated[int, typer.Option("--page", metavar="P", min=0, help="Which page; pages count from 0.")] = 0,
+) -> None:
+    """Print one message, page by page.
+
+    A page is 25,000 characters; joined, the pages are the message, word for word.
+
+    Example:
+      everlog read holiday 71 --page 1
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        tree = memory.thread(thread).tree
+        words, said = tree.read(position, page), tree.date(position)
+    if here.json:
+        document({"thread": thread, "id": position, "page": page, "date": said, "text": words})
+    else:
+        text(words + ("\n" if console.is_terminal() else ""))
+
+
+def pump(
+    context: typer.Context,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Only this thread.", show_default=False)
+    ] = None,
+) -> int:
+    """Build what is still missing of the trees.
+
+    It needs no model. It can be stopped at any time, and goes on where it was; `view` does the same for its thread.
+
+    Example:
+      everlog pump
+    """
+    here = session.of(context)
+    built = 0
+    unfinished: list[tuple[str, str]] = []
+    with here.open() as memory:
+        names = [one.key for one in memory.threads()] if thread is None else [thread]
+        for name in names:
+            ran = pumped(memory.thread(name), name)
+            built += ran.steps
+            if not ran.done:
+                unfinished.append((name, ran.reason or "another process is at it"))
+    if here.json:
+        document({"threads": len(names), "lines": built, "unfinished": [name for name, _ in unfinished]})
+    else:
+        line(f"{count(len(names), 'thread')}, {count(built, 'line')} built")
+        for name, reason in unfinished:
+            line(f"{name}: {reason}")
+    return 1 if unfinished else 0
+
+
+def pumped(thread: Thread, label: str) -> Ran:
+    """Bring a thread's tree up to date, with a bar for people."""
+    with bar(label) as advance:
+        return thread.pump(on_progress=lambda done, left: advance(done, done + left))
+
+
+def _build(thread: Thread) -> None:
+    """Bring the tree up to date; where that cannot be written, what is there is shown."""
+    try:
+        pumped(thread, "folding")
+    except StoreUnavailable as error:
+        note(f"the tree could not be brought up to date: {error}")

@@ -1,0 +1,31 @@
+"""The command line for every test here: `everlog` from an empty folder, `harbour` from one with the sample in it."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import HARBOUR, Everlog, server
+
+
+@pytest.fixture(scope="session")
+def everlog_server() -> Iterator["subprocess.Popen[str]"]:
+    """The process that forks for each command."""
+    with server() as process:
+        yield process
+
+
+@pytest.fixture
+def everlog(everlog_server: "subprocess.Popen[str]", tmp_path: Path) -> Everlog:
+    """The command, in an empty folder."""
+    return Everlog(everlog_server, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def harbour(everlog_server: "subprocess.Popen[str]", tmp_path_factory: pytest.TempPathFactory) -> Everlog:
+    """The command, in a folder whose everlog.db has the sample conversation; for tests that only read."""
+    command = Everlog(everlog_server, tmp_path_factory.mktemp("harbour"))
+    command.good("import", HARBOUR)
+    command.good("pump")
+    return command

@@ -1,0 +1,205 @@
+"""What each command does, in real processes."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.acceptance.cli import HARBOUR, Everlog, said
+
+LINES = [json.loads(line) for line in HARBOUR.read_text("utf-8").splitlines()]
+
+
+def test_import_stores_every_entry_once_and_says_so(everlog: Everlog):
+    first = everlog.good("import", HARBOUR).text
+    assert "(everlog)" in first
+    assert f"{len(LINES)} new, 0 known" in first
+    assert f"0 new, {len(LINES)} known" in everlog.good("import", HARBOUR).text
+    assert everlog.good("threads", "--json").json[0]["entries"] == len(LINES)
+
+
+def test_import_with_json_says_what_became_of_each_file(everlog: Everlog):
+    report = everlog.good("import", HARBOUR, "--json").json
+    (file,) = report["files"]
+    assert file["format"] == "everlog"
+    assert file["threads"] == ["harbour"]
+    assert report["total"] == {
+        "conversations": 1,
+        "entries": len(LINES),
+        "known": 0,
+        "forks": 0,
+        "instructions": 0,
+        "skipped": 0,
+    }
+
+
+def test_threads_lists_keys_and_entries(harbour: Everlog):
+    (thread,) = harbour.good("threads", "--json").json
+    assert (thread["key"], thread["entries"], thread["forked_from"]) == ("harbour", len(LINES), None)
+    heading, row = harbour.good("threads").text.splitlines()
+    assert heading.split() == ["THREAD", "ENTRIES", "TITLE"]
+    assert row.split()[:2] == ["harbour", str(len(LINES))]
+
+
+def test_show_prints_the_words_of_the_entries_asked_for(harbour: Everlog):
+    shown = harbour.good("show", "harbour", "--from", 1, "--to", 2).text
+    assert [line for line in shown.splitlines() if line.startswith("[")] == [
+        "[1] assistant, 2026-01-12 09:02:52 UTC",
+        "[2] user Mara, 2026-01-12 09:11:47 UTC",
+    ]
+    assert LINES[1]["text"] in shown
+    assert LINES[2]["text"] in shown
+    assert [one["i"] for one in harbour.good("show", "harbour", "--last", 2, "--json").json] == [416, 417]
+    assert harbour.good("show", "harbour", "--json").json == [
+        {name: value for name, value in line.items() if name not in {"thread", "title"}} for line in LINES
+    ]
+
+
+def test_show_refuses_spans_that_contradict_themselves(harbour: Everlog):
+    assert harbour("show", "harbour", "--from", 5, "--to", 2).err == "everlog: --to 2 is before --from 5\n"
+    assert harbour("show", "harbour", "--last", 2, "--to", 9).status == 2
+
+
+def test_export_is_what_was_imported_byte_for_byte(harbour: Everlog, tmp_path: Path):
+    exported = harbour.good("export", "harbour", "--format", "jsonl").out
+    assert exported == HARBOUR.read_bytes()
+    assert {"i", "kind", "author", "text", "time"} <= json.loads(exported.splitlines()[-1]).keys()
+    target = tmp_path / "out.jsonl"
+    assert harbour.good("export", "--all", "-o", target, "--json").json == {"file": str(target), "entries": len(LINES)}
+    assert target.read_bytes() == exported
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_export_that_fails_leaves_the_older_file_as_it_was(harbour: Everlog, tmp_path: Path):
+    target = tmp_path / "out.jsonl"
+    target.write_text("older")
+    done = harbour("export", "harbour", "-o", target, room=4096)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.jsonl", "older")]
+
+
+def test_export_wants_one_thread_or_all_and_knows_one_format(harbour: Everlog):
+    assert harbour("export").status == 2
+    assert harbour("export", "harbour", "--all").status == 2
+    assert "jsonl" in harbour("export", "harbour", "--format", "xml").err
+
+
+def test_a_fork_goes_out_and_comes_back_as_a_fork(everlog: Everlog):
+    everlog.home.joinpath("talk.jsonl").write_bytes(said("one", "two", "three", "four"))
+    everlog.good("import", "talk.jsonl", "--thread", "talk")
+    assert everlog.good("fork", "talk", 2, "other", "--json").json == {
+        "key": "other",
+        "entries": 2,
+        "forked_from": "talk",
+    }
+    everlog.home.joinpath("more.jsonl").write_bytes(said("one", "two", "trois"))
+    everlog.good("import", "more.jsonl", "--thread", "other")
+    exported = everlog.good("export", "--all").out
+    everlog.home.joinpath("all.jsonl").write_bytes(exported)
+    assert everlog.good("import", "all.jsonl", "--db", "copy.db", "--json").json["total"]["forks"] == 1
+    assert everlog.good("export", "--all", "--db", "copy.db").out == exported
+    assert [one["forked_from"] for one in everlog.good("threads", "--json").json] == [None, "talk"]
+
+
+def test_verify_says_how_much_it_has_checked(harbour: Everlog):
+    assert harbour.good("verify", "--json").json == {"threads": 1, "entries": len(LINES), "faults": []}
+    assert harbour.good("verify", "harbour").text == f"1 thread, {len(LINES)} entries: all as it was stored\n"
+
+
+def test_stats_and_doctor_name_the_database_they_speak_of(harbour: Everlog):
+    stats = harbour.good("stats", "--json").json
+    assert (stats["database"], stats["named_by"]) == ("everlog.db", "the default")
+    assert (stats["threads"], stats["entries"], stats["encryption"]) == (1, len(LINES), "off")
+    assert sum(stats["kinds"].values()) == len(LINES)
+    assert "everlog.db (the default)" in harbour.good("stats").text
+    named = harbour.good("doctor", "--json", EVERLOG_DB="./everlog.db").json["checks"]
+    assert [one["state"] for one in named] == ["ok"] * len(named)
+    assert named[0]["said"] == "everlog.db (EVERLOG_DB)"
+    assert {one["name"] for one in named} == {"database", "tables", "encryption", "tenant", "erasures", "trees"}
+
+
+def test_doctor_names_pending_trees_and_fix_builds_them(everlog: Everlog):
+    everlog.good("import", HARBOUR)
+    assert re.search(r"^trees +todo .*everlog pump", everlog.good("doctor").text, re.MULTILINE)
+    assert re.search(r"^trees +ok", everlog.good("doctor", "--fix").text, re.MULTILINE)
+
+
+def test_doctor_says_what_keeps_the_database_shut(everlog: Everlog):
+    done = everlog("doctor", "--json")
+    assert done.status == 1
+    assert [one["state"] for one in done.json["checks"]] == ["ok", "fail"]
+    assert not list(everlog.home.iterdir())
+
+
+def test_pump_builds_what_is_missing_and_then_nothing(everlog: Everlog):
+    everlog.good("import", HARBOUR)
+    assert everlog.good("pump", "--json").json["lines"] > len(LINES)
+    assert everlog.good("pump", "harbour", "--json").json == {"threads": 1, "lines": 0, "unfinished": []}
+
+
+def test_a_view_is_printed_alone_and_never_exceeds_its_budget(harbour: Everlog):
+    for budget in (256, 300, 1000, 8000, 200_000):
+        view = harbour.good("view", "harbour", "--bytes", budget).out
+        assert len(view) <= budget
+        assert view.startswith(b"<chat>\n")
+        assert view.endswith(b"\n</chat>")
+    assert len(harbour.good("view", "harbour", "--tokens", 500).out) <= 2000
+    found = harbour.good("view", "harbour", "--bytes", 1000, "--json").json
+    assert found["view"].encode() == harbour.good("view", "harbour", "--bytes", 1000).out
+    assert found["size_bytes"] == len(found["view"].encode())
+    assert found["entries"] == len(LINES)
+
+
+def test_a_view_has_one_budget_of_at_least_256_bytes(harbour: Everlog):
+    assert harbour("view", "harbour", "--bytes", 255).status == 2
+    assert harbour("view", "harbour", "--bytes", 900, "--tokens", 900).status == 2
+
+
+def test_any_line_of_a_view_opens_down_to_the_words(harbour: Everlog):
+    line = harbour.good("view", "harbour", "--bytes", 8000).text.splitlines()[1]
+    first, size = (int(word) for word in line.partition("|")[0].split("+"))
+    while size > 1:
+        lines = harbour.good("zoom", "harbour", first, size).text.splitlines()
+        first, size = (int(word) for word in lines[1].partition("|")[0].split("+"))
+    opened = harbour.good("zoom", "harbour", first).text
+    assert opened == f"{first}+1|{LINES[first]['kind']}: {LINES[first]['text']}\n"
+
+
+def test_zoom_refuses_what_is_no_address(harbour: Everlog):
+    for address in ((3, 2), (0, 3), (418, 1), (-1, 1)):
+        done = harbour("zoom", "harbour", *address)
+        assert (done.status, done.err.count("\n")) == (2, 1)
+
+
+def test_pages_of_a_long_message_join_to_the_message(everlog: Everlog):
+    text = "na\u00efve \U0001f600 words " * 4000
+    everlog.home.joinpath("long.jsonl").write_bytes(said(text))
+    everlog.good("import", "long.jsonl", "--thread", "long")
+    pages = [everlog.good("read", "long", 0, "--page", page).text for page in range(3)]
+    assert "".join(pages) == f"user: {text}"
+    assert "numbered from 0 to 2" in everlog("read", "long", 0, "--page", 3).err
+    assert everlog.good("read", "long", 0, "--json").json["page"] == 0
+
+
+def test_options_stand_before_or_after_the_command(harbour: Everlog, tmp_path: Path):
+    elsewhere = harbour.at(tmp_path)
+    database = harbour.home / "everlog.db"
+    before = elsewhere.good("--db", database, "--json", "threads")
+    assert before.out == elsewhere.good("threads", "--json", "--db", database).out
+    assert before.out == elsewhere.good("threads", "--json", EVERLOG_DB=str(database)).out
+    assert before.out == elsewhere.good("threads", f"--db={database}", "--json", EVERLOG_DB="/nowhere").out
+
+
+def test_tenants_do_not_see_each_other(everlog: Everlog):
+    everlog.good("--tenant", "acme", "import", HARBOUR)
+    assert everlog.good("threads", "--json", "--tenant", "acme").json[0]["key"] == "harbour"
+    assert everlog.good("threads", "--json").json == []
+    assert everlog.good("threads", "--json", EVERLOG_TENANT="acme").json != []
+    assert everlog("show", "harbour").status == 2
+    assert everlog("threads", "--tenant", "a b").status == 2
+
+
+def test_an_empty_list_of_threads_says_how_to_fill_it(everlog: Everlog):
+    everlog.good("--tenant", "acme", "import", HARBOUR)
+    done = everlog("threads")
+    assert (done.status, done.out) == (0, b"")
+    assert "everlog import FILE" in done.err

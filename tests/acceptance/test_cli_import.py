@@ -1,0 +1,189 @@
+"""`everlog import`: what comes in, what is reported, and what a stop in the middle leaves."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.cli import HARBOUR, ROOT, Everlog, finish, jsonl, said, start
+
+SAMPLES = ROOT / "tests" / "samples"
+MESSAGES = 2300
+"""Three pages of an import."""
+
+
+@pytest.mark.parametrize(
+    ("form", "sample"),
+    [
+        ("beam", "beam/boat/chat.json"),
+        ("chatgpt", "chatgpt/2026/conversations-000.json"),
+        ("claude-ai", "claude_ai/2026/conversations.json"),
+        ("claude-code", "claude_code/2.1/5e550000-0000-4000-8000-000000000002.jsonl"),
+        ("codex", "codex/rollout-2026-04-02T10-00-00-c0de0000-0000-4000-8000-000000000002.jsonl"),
+        ("everlog", "../../examples/harbour.jsonl"),
+        ("locomo", "locomo/talks.json"),
+        ("openai", "openai/conversations.jsonl"),
+    ],
+)
+def test_each_format_is_recognised_and_a_second_import_adds_nothing(everlog: Everlog, form: str, sample: str):
+    (first,) = everlog.good("import", SAMPLES / sample, "--json").json["files"]
+    assert first["format"] == form
+    assert first["entries"] > 0
+    before = everlog.good("export", "--all").out
+    total = everlog.good("import", SAMPLES / sample, "--format", form, "--json").json["total"]
+    assert (total["entries"], total["known"] > 0) == (0, True)
+    assert everlog.good("export", "--all").out == before
+    assert everlog.good("verify", "--json").json["faults"] == []
+
+
+def test_what_is_skipped_unknown_or_left_out_is_reported_and_the_rest_goes_in(everlog: Everlog):
+    done = everlog.good("import", SAMPLES / "claude_ai/2026/conversations.json")
+    assert "  conversations.json #2: it has no uuid\n" in done.text
+    assert "1 sender moderator" in done.text
+    assert "1 reasoning" in done.text
+    (file,) = everlog.good("import", SAMPLES / "claude_ai/2026/conversations.json", "--json").json["files"]
+    assert file["problems"] == [{"where": "conversations.json", "position": 2, "reason": "it has no uuid"}]
+    assert file["unknown"]["sender moderator"] == 1
+    assert file["left_out"]["reasoning"] == 1
+    assert file["skipped"] == 1
+
+
+def test_a_long_list_of_problems_is_cut_for_people_and_whole_in_json(everlog: Everlog):
+    broken = b'{"role":"user","content":"fine"}\n' + b"{broken\n" * 50
+    everlog.home.joinpath("broken.jsonl").write_bytes(broken)
+    shown = everlog.good("import", "broken.jsonl").text
+    assert shown.count("broken.jsonl #") == 20
+    assert "and 30 more; --json lists them all" in shown
+    assert len(everlog.good("import", "broken.jsonl", "--json").json["files"][0]["problems"]) == 50
+
+
+def test_a_conversation_goes_into_the_thread_that_is_named_and_so_do_its_branches(everlog: Everlog):
+    everlog.home.joinpath("talk.jsonl").write_bytes(said("one", "two"))
+    everlog.good("import", "talk.jsonl", "--thread", "my talk")
+    assert [one["key"] for one in everlog.good("threads", "--json").json] == ["my talk"]
+    sample = SAMPLES / "codex/rollout-2026-04-02T10-00-00-c0de0000-0000-4000-8000-000000000002.jsonl"
+    everlog.good("import", sample, "--thread", "clock", "--db", "clock.db")
+    threads = everlog.good("threads", "--json", "--db", "clock.db").json
+    assert [(one["key"], one["forked_from"]) for one in threads] == [("clock", None), ("clock#msg_u2", "clock")]
+
+
+def test_a_thread_that_is_named_takes_one_conversation_of_a_file(everlog: Everlog):
+    done = everlog("import", SAMPLES / "openai/conversations.jsonl", "--thread", "one")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert "several conversations" in done.err
+    assert everlog.good("threads", "--json").json == []
+
+
+def test_a_newer_export_adds_what_is_new_and_an_edited_one_becomes_a_fork(everlog: Everlog):
+    talk = everlog.home / "talk.jsonl"
+    talk.write_bytes(said("one", "two"))
+    everlog.good("import", talk, "--thread", "talk")
+    talk.write_bytes(said("one", "two", "three", "four"))
+    assert everlog.good("import", talk, "--thread", "talk", "--json").json["total"]["entries"] == 2
+    talk.write_bytes(said("one", "two", "drei"))
+    report = everlog.good("import", talk, "--thread", "talk", "--json").json
+    assert (report["total"]["forks"], report["files"][0]["threads"]) == (1, ["talk~1"])
+    assert [entry["text"] for entry in everlog.good("show", "talk", "--json").json] == ["one", "two", "three", "four"]
+    assert [entry["text"] for entry in everlog.good("show", "talk~1", "--json").json] == ["one", "two", "drei"]
+
+
+def test_one_bad_file_among_good_ones_is_named_and_the_others_go_in(everlog: Everlog):
+    everlog.home.joinpath("empty.json").touch()
+    done = everlog("import", "empty.json", HARBOUR, "missing.json")
+    assert done.status == 2
+    assert [line.split(" ")[1] for line in done.err.splitlines()] == ["empty.json", "missing.json"]
+    assert "418 new" in done.text
+
+
+def test_nothing_that_can_be_read_is_a_failure(everlog: Everlog):
+    everlog.home.joinpath("bad.jsonl").write_bytes(b'{"role":"user","content":"x","name":3}\n[1]\n')
+    everlog.home.joinpath("none.jsonl").write_bytes(b'{"messages":"not a list"}\n{"messages":7}\n')
+    done = everlog("import", "none.jsonl", "--format", "openai")
+    assert done.status == 1
+    assert done.text.count("its messages are not a list") == 2
+
+
+@pytest.fixture(scope="module")
+def long_talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A conversation that takes several pages to store."""
+    path = tmp_path_factory.mktemp("talk") / "long.jsonl"
+    path.write_bytes(said(*(f"message {n}" for n in range(MESSAGES))))
+    return path
+
+
+@pytest.mark.parametrize("point", [("import.page.before_commit", 2), ("import.page.after_commit", 2)])
+def test_an_import_killed_in_the_middle_is_finished_by_running_it_again(
+    everlog: Everlog, long_talk: Path, point: tuple[str, int]
+):
+    killed = everlog("import", long_talk, "--thread", "talk", dies_at=point)
+    assert killed.status == -signal.SIGKILL
+    stored = everlog.good("threads", "--json").json[0]["entries"]
+    assert 0 < stored < MESSAGES
+    total = everlog.good("import", long_talk, "--thread", "talk", "--json").json["total"]
+    assert (total["entries"], total["known"]) == (MESSAGES - stored, stored)
+    everlog.good("import", long_talk, "--thread", "talk", "--db", "whole.db")
+    assert texts(everlog) == texts(everlog, "--db", "whole.db") == [f"message {n}" for n in range(MESSAGES)]
+    assert turns(everlog) == turns(everlog, "--db", "whole.db")
+    assert everlog.good("verify", "--json").json == {"threads": 1, "entries": MESSAGES, "faults": []}
+
+
+def texts(everlog: Everlog, *options: str) -> list[str]:
+    return [entry["text"] for entry in exported(everlog, *options)]
+
+
+def turns(everlog: Everlog, *options: str) -> list[tuple[int, int, str]]:
+    return [(entry["i"], entry["turn"], entry["kind"]) for entry in exported(everlog, *options)]
+
+
+def exported(everlog: Everlog, *options: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in everlog.good("export", "talk", *options).out.splitlines()]
+
+
+def test_ctrl_c_stops_an_import_and_says_how_to_go_on(everlog: Everlog, long_talk: Path):
+    stopped = everlog("import", long_talk, dies_at=("import.page.after_commit", 1), by=signal.SIGINT)
+    assert stopped.status == 130
+    assert (
+        stopped.err
+        == f"stopped in {long_talk}; run the same command again to go on, what is in already is recognised\n"
+    )
+    assert everlog.good("import", long_talk, "--json").json["total"]["known"] >= 1000
+
+
+def test_two_processes_import_into_one_new_file_at_once(everlog: Everlog, long_talk: Path):
+    other = everlog.home / "other.jsonl"
+    other.write_bytes(said(*(f"other {n}" for n in range(2000))))
+    both = [start("import", path, "--thread", path.stem, home=everlog.home) for path in (long_talk, other)]
+    assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
+    assert {one["key"]: one["entries"] for one in everlog.good("threads", "--json").json} == {
+        "long": MESSAGES,
+        "other": 2000,
+    }
+    assert everlog.good("verify", "--json").json == {"threads": 2, "entries": MESSAGES + 2000, "faults": []}
+
+
+def test_two_processes_import_the_same_conversation_and_it_is_there_once(everlog: Everlog, long_talk: Path):
+    both = [start("import", long_talk, "--thread", "talk", home=everlog.home) for _ in range(2)]
+    assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
+    assert texts(everlog) == [f"message {n}" for n in range(MESSAGES)]
+    assert len(everlog.good("threads", "--json").json) == 1
+
+
+def test_messages_of_every_script_and_odd_characters_come_back_as_they_were(everlog: Everlog):
+    words = [
+        "\u05e9\u05dc\u05d5\u05dd \u202e right to left",
+        "e\u0301 combining \u0947",
+        "NUL \x00 and \x1b[31m escapes",
+        "half a pair \ud83d and \ude00 alone",
+        "\r\n line\rbreaks\u2028 of all \x85 kinds",
+        "",
+        " ",
+        "\ufeff",
+    ]
+    messages = [{"role": "user", "content": text, "name": f"n{n}"} for n, text in enumerate(words)]
+    everlog.home.joinpath("odd.jsonl").write_bytes(jsonl(messages))
+    everlog.good("import", "odd.jsonl", "--thread", "talk")
+    stored = exported(everlog)
+    assert [(entry["text"], entry["author"]) for entry in stored] == [(text, f"n{n}") for n, text in enumerate(words)]
+    assert everlog.good("verify", "--json").json["faults"] == []

@@ -1,0 +1,213 @@
+"""Messages in the form of OpenAI's chat API, in each layout that programs dump."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.importers import Problem, detect
+from everlog.messages import Call, Conversation, Media, Origin, Result, Unknown
+from tests.unit.importers.saying import PNG, SAMPLES, said, take
+
+LIST = SAMPLES / "openai" / "messages.json"
+OLD = SAMPLES / "openai" / "2023.jsonl"
+SEVERAL = SAMPLES / "openai" / "conversations.jsonl"
+
+
+def test_a_list_of_messages_comes_in_with_parts_calls_and_results():
+    taken = take(LIST)
+    at = "2026-01-05T08:00:00Z"
+    assert taken.format == "openai"
+    assert taken.found == [
+        Conversation(
+            key="openai:messages:4f84f92474d77a45",
+            messages=(
+                said("system", "You keep the log of a ferry."),
+                said(
+                    "user",
+                    "What is on these pictures?\nBe brief.",
+                    author="Mara",
+                    parts=(
+                        Media(media_type="image/png", content=PNG, offset=26),
+                        Media(media_type="image/jpeg", url="https://pictures.example/tern.jpg", offset=26),
+                        Media(media_type="audio/mpeg", content=b"ID3", offset=36),
+                        Media(media_type="application/pdf", content=b"%PDF-", name="plan.pdf", offset=36),
+                        Unknown(source="openai", value={"type": "smell", "note": "tar"}, offset=36),
+                    ),
+                    meta={"lang": "en"},
+                ),
+                said("assistant", "I look.", at=at, model="gpt-4o"),
+                said(
+                    "tool_call",
+                    'look {"at": 1.0}',
+                    at=at,
+                    model="gpt-4o",
+                    parts=(Call(call_id="call_a", name="look", arguments='{"at": 1.0}'),),
+                ),
+                said(
+                    "tool_call",
+                    "sniff the file",
+                    at=at,
+                    model="gpt-4o",
+                    parts=(Call(call_id="call_b", name="sniff", arguments="the file"),),
+                ),
+                said("tool_result", "tar", parts=(Result(call_id="call_b"),)),
+                said("tool_result", "a tern\na ferry", parts=(Result(call_id="call_a"),)),
+                said("assistant", "I cannot name people."),
+                said("assistant", ""),
+                said("note", "The fog lifts.", author="narrator"),
+            ),
+        )
+    ]
+    assert taken.counts() == {
+        "unknown": {"smell": 1, "role narrator": 1},
+        "skipped": {"reasoning": 1},
+        "assumed": {},
+    }
+
+
+def test_lines_of_messages_with_the_function_calls_of_2023_are_one_conversation():
+    taken = take(OLD)
+    assert taken.found == [
+        Conversation(
+            key="openai:2023:f8a3d79365a4c9a9",
+            messages=(
+                said("system", "You book tickets."),
+                said("user", "Two for Sunday."),
+                said(
+                    "tool_call",
+                    'book {"n":2}',
+                    parts=(Call(call_id="call-2#0", name="book", arguments='{"n":2}'),),
+                ),
+                said("tool_result", '{"ok":true}', author="book", parts=(Result(call_id="call-2#0", name="book"),)),
+                said("assistant", "Booked.", at="2023-06-13T12:00:00Z"),
+            ),
+        )
+    ]
+    assert taken.tally.assumed == {"time without zone, taken as UTC": 1}
+
+
+def test_lines_of_conversations_each_have_a_key_and_broken_ones_are_problems():
+    assert take(SEVERAL).found == [
+        Conversation(
+            key="openai:talk-1",
+            title="Tickets",
+            origin=Origin(session="talk-1"),
+            messages=(said("user", "One, please."), said("assistant", "Here.")),
+        ),
+        Conversation(
+            key="openai:conversations:6e5af77d5350b32c",
+            messages=(said("user", "Is anybody there?"), said("assistant", "Yes.")),
+        ),
+        Conversation(
+            key="openai:conversations:6e5af77d5350b32c:2",
+            messages=(said("user", "Is anybody there?"), said("assistant", "No.")),
+        ),
+        Problem(where="conversations.jsonl", reason="its message 2: it is not an object with a role", position=4),
+        Problem(where="conversations.jsonl", reason="its messages are not a list", position=5),
+    ]
+
+
+TALK = [{"role": "user", "content": "Ahoy"}, {"role": "assistant", "content": [{"type": "text", "text": "Ahoy"}]}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(json.dumps(TALK), id="a list"),
+        pytest.param(json.dumps(TALK, indent=2), id="a list over lines"),
+        pytest.param("\n".join(map(json.dumps, TALK)), id="lines without a last break"),
+        pytest.param("\r\n\r\n".join(map(json.dumps, TALK)) + "\r\n", id="lines as Windows writes them"),
+        pytest.param(json.dumps({"messages": TALK}), id="an object on a line"),
+        pytest.param(json.dumps({"messages": TALK}, indent=4), id="an object over lines"),
+        pytest.param('{"messages": [\n' + ",\n".join(map(json.dumps, TALK)) + "\n]}", id="an object of lines"),
+        pytest.param(json.dumps([{"messages": TALK}]), id="a list of objects"),
+        pytest.param("\ufeff" + json.dumps(TALK), id="with a byte order mark"),
+        pytest.param(" " * 300_000 + json.dumps(TALK), id="after much white space"),
+    ],
+)
+def test_the_layout_makes_no_difference(text: str, tmp_path: Path):
+    path = tmp_path / "talk.any"
+    path.write_bytes(text.encode())
+    assert detect(path) == "openai"
+    assert take(path).only.messages == (said("user", "Ahoy"), said("assistant", "Ahoy"))
+
+
+def messages(path: Path, *values: dict[str, Any]) -> list[Any]:
+    path.write_text(json.dumps(values))
+    return list(take(path, "openai").only.messages)
+
+
+def test_a_result_without_an_id_answers_the_open_call_of_its_name_or_the_last_one(tmp_path: Path):
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for n, name in enumerate("aba")
+    ]
+    found = messages(
+        tmp_path / "t.json",
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "name": "b", "content": "one"},
+        {"role": "tool", "content": "two"},
+        {"role": "tool", "name": "z", "content": "three"},
+        {"role": "tool", "content": "four"},
+    )
+    assert [message.result.call_id for message in found if message.result] == ["c1", "c2", "c0", "call-6#0"]
+
+
+def test_blocks_of_other_dialects_in_a_list_of_parts_are_understood(tmp_path: Path):
+    found = messages(
+        tmp_path / "t.json",
+        {
+            "role": "assistant",
+            "id": "m1",
+            "content": [
+                {"type": "thinking", "thinking": "…"},
+                {"type": "text", "text": "I read."},
+                {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "ä"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "words"}, "And?"]},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://p.example/x.webp"}}]},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "%%%"}}]},
+    )
+    assert found == [
+        said("assistant", "I read.", id="m1"),
+        said(
+            "tool_call",
+            'read {"path":"ä"}',
+            id="m1#1",
+            parts=(Call(call_id="t1", name="read", arguments='{"path":"ä"}'),),
+        ),
+        said("tool_result", "words", parts=(Result(call_id="t1"),)),
+        said("user", "And?"),
+        said("user", "", parts=(Media(media_type="image/webp", url="https://p.example/x.webp"),)),
+        said(
+            "user",
+            "",
+            parts=(Unknown(source="openai", value={"type": "image", "source": {"type": "base64", "data": "%%%"}}),),
+        ),
+    ]
+
+
+def test_words_that_are_only_reasoning_leave_no_message(tmp_path: Path):
+    found = messages(
+        tmp_path / "t.json",
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": "", "reasoning_content": "Hm."},
+        {"role": "assistant", "content": [{"type": "reasoning", "text": "Hm."}]},
+    )
+    assert found == [said("user", "Well?")]
+
+
+def test_a_key_stays_when_the_conversation_grows_and_another_one_has_another(tmp_path: Path):
+    path = tmp_path / "log.json"
+
+    def key(*more: dict[str, str], first: str = "Ahoy") -> str:
+        path.write_text(
+            json.dumps([{"role": "system", "content": "Be kind."}, {"role": "user", "content": first}, *more])
+        )
+        return take(path).only.key
+
+    assert key() == key({"role": "assistant", "content": "Yes"})
+    assert key() != key(first="Ahoy!")

@@ -1,0 +1,283 @@
+"""The rule of alignment, one sentence a test; laws are in `test_align_laws`, recorded traps in `tests/corpus/alignment`."""
+
+from time import process_time
+
+import pytest
+
+from everlog.log.align import Append, Compacted, Fork, Nothing, Sibling, align, best
+from everlog.log.fingerprints import Print, prints
+from everlog.messages import Call, Message, Result
+
+SECRET = b"the rule of alignment, 32 bytes."
+LONG = "which is a sentence of such a length that nobody would say it twice by chance"
+
+
+def user(text: str) -> Message:
+    return Message(kind="user", text=text)
+
+
+def assistant(text: str) -> Message:
+    return Message(kind="assistant", text=text)
+
+
+def system(text: str) -> Message:
+    return Message(kind="system", text=text)
+
+
+def call(call_id: str, arguments: str = "{}") -> Message:
+    return Message(kind="tool_call", parts=(Call(call_id=call_id, name="read", arguments=arguments),))
+
+
+def result(call_id: str, text: str) -> Message:
+    return Message(kind="tool_result", text=text, parts=(Result(call_id=call_id),))
+
+
+def decided(log: list[Message], incoming: list[Message], **rest):
+    return align(prints(SECRET, log), prints(SECRET, incoming), **rest)
+
+
+HELLO = [user("hello"), assistant(f"welcome, {LONG}")]
+
+
+def test_an_empty_log_takes_the_whole_history():
+    assert decided([], HELLO) == Append(start=0)
+
+
+def test_an_empty_history_adds_nothing():
+    assert decided(HELLO, []) == Nothing(at=0)
+    assert decided([], []) == Nothing(at=0)
+
+
+def test_a_history_without_a_common_word_is_another_thread():
+    assert decided(HELLO, [user("other"), assistant("things")]) == Sibling()
+
+
+def test_an_edited_first_message_is_another_thread():
+    assert decided(HELLO, [user("hello there")]) == Sibling()
+
+
+def test_a_changed_last_message_is_an_edit():
+    assert decided([*HELLO, user("go")], [*HELLO, user("stay")]) == Fork(at=2, start=2)
+
+
+def test_a_repeated_question_after_another_answer_does_not_hide_the_other_answer():
+    """People ask the same next question after a regeneration; what they say proves nothing against the assistant."""
+    log = [*HELLO, user("one"), assistant("1"), user(f"and {LONG}?"), assistant("2")]
+    other = [*HELLO, user("one"), assistant("eins"), user(f"and {LONG}?"), assistant("zwei")]
+    assert decided(log, other) == Fork(at=3, start=3)
+
+
+def test_the_assistants_words_after_a_changed_answer_tell_that_it_was_rendered_anew():
+    log = [*HELLO, user("one"), assistant("1"), user("two"), assistant(f"two, {LONG}")]
+    anew = [*HELLO, user("one"), assistant("(cut)"), user("two"), assistant(f"two, {LONG}"), user("three")]
+    assert decided(log, anew) == Append(start=6)
+
+
+def test_an_old_question_asked_again_later_does_not_hide_the_talk_before_it():
+    log = [*HELLO, user(f"old, {LONG}"), assistant("an answer")]
+    other = [*HELLO, user("new"), assistant("a new answer"), user(f"old, {LONG}"), assistant("another")]
+    assert decided(log, other) == Fork(at=2, start=2)
+
+
+def test_a_lone_short_match_in_the_middle_of_two_talks_proves_nothing():
+    log = [*HELLO, user("u3"), user("ok"), assistant("a5"), user("u6")]
+    other = [*HELLO, user("edited"), user("ok"), assistant("other"), user("else")]
+    assert decided(log, other) == Fork(at=2, start=2)
+
+
+def test_a_short_match_at_the_end_of_the_log_is_enough_for_one_changed_message():
+    log = [*HELLO, user("u3 with its notes"), assistant("Done.")]
+    assert decided(log, [*HELLO, user("u3"), assistant("Done."), user("u5")]) == Append(start=4)
+
+
+def test_a_short_match_at_the_end_of_the_log_is_not_enough_for_gaps_of_unequal_length():
+    log = [*HELLO, user("u3"), user("u4"), assistant("Done.")]
+    assert decided(log, [*HELLO, user("edited"), assistant("Done."), user("u5")]) == Fork(at=2, start=2)
+
+
+def test_short_answers_that_repeat_are_matched_where_they_stand():
+    log = [*HELLO]
+    anew = [*HELLO]
+    for n in range(5):
+        log += [user(f"question {n}\n[09:0{n}]"), assistant("Done.")]
+        anew += [user(f"question {n}"), assistant("Done.")]
+    assert decided(log, [*anew, user("the next")]) == Append(start=12)
+
+
+def test_a_repeated_answer_is_found_between_the_words_around_it():
+    log = [*HELLO, user("a"), assistant("Done."), user(f"b, {LONG}"), assistant("Done.")]
+    assert decided(log, [*HELLO, user("a"), assistant("Done."), user("inserted"), *log[4:], user("c")]) == Append(
+        start=7
+    )
+
+
+def test_a_window_of_one_short_message_is_another_thread():
+    assert decided([*HELLO, user("a"), assistant("Done.")], [assistant("Done."), user("b")]) == Sibling()
+
+
+def test_a_window_of_two_messages_with_one_of_the_assistants_goes_on():
+    decision = decided([*HELLO, user("a"), assistant("Done.")], [user("a"), assistant("Done."), user("b")])
+    assert decision == Append(start=2)
+    assert not decision.shown.whole
+
+
+def test_words_of_a_person_alone_do_not_join_a_thread_without_its_beginning():
+    """The request for a title repeats the first question behind an instruction."""
+    log = [user(f"please, {LONG}")]
+    assert decided(log, [user("Generate a title"), *log]) == Sibling()
+    assert decided([*log, assistant("gladly")], [user("Generate a title"), *log]) == Sibling()
+
+
+def test_a_call_with_another_id_is_another_call():
+    log = [*HELLO, user("look"), call("c1"), result("c1", "a b c"), assistant("three")]
+    other = [*HELLO, user("look again"), call("c2"), result("c2", "a b c"), assistant("still three")]
+    assert decided(log, other) == Fork(at=2, start=2)
+
+
+def test_calls_whose_ids_a_client_writes_anew_are_a_common_beginning():
+    log = [*HELLO, user("look"), call("c1"), result("c1", "a b c"), assistant("three")]
+    anew = [*HELLO, user("look"), call("x9"), result("x9", "a b c"), assistant("three"), user("thanks")]
+    assert decided(log, anew) == Append(start=6)
+
+
+def test_a_result_is_known_by_its_call_when_its_text_was_cleared():
+    log = [*HELLO, user("look"), call("c1"), result("c1", "a b c")]
+    assert decided(log, [*log[:4], result("c1", "[cleared]")]) == Nothing(at=5)
+    assert decided(log, [*log[:4], result("c1", "[cleared]"), assistant("three")]) == Append(start=5)
+
+
+def test_a_result_of_another_call_is_an_edit():
+    log = [*HELLO, user("look"), call("c1"), result("c1", "a b c")]
+    assert decided(log, [*log[:3], call("c2"), result("c2", "d e f")]) == Fork(at=4, start=4)
+
+
+def test_results_of_one_round_may_come_in_another_order():
+    log = [*HELLO, call("c1", '{"n":1}'), call("c2", '{"n":2}'), result("c1", "x"), result("c2", "y")]
+    swapped = [*log[:4], log[5], log[4]]
+    assert decided(log, swapped) == Nothing(at=6)
+    assert decided(log, [*swapped, assistant("both")]) == Append(start=6)
+
+
+def test_a_moved_system_message_neither_matches_nor_differs():
+    log = [*HELLO, system("today is Monday"), user("a"), assistant("b")]
+    assert decided(log, [*HELLO, user("a"), system("today is Tuesday"), assistant("b"), user("c")]) == Append(start=5)
+
+
+def test_a_changed_system_message_at_the_end_is_not_appended_again():
+    log = [*HELLO, user("a"), system("today is Monday")]
+    assert decided(log, [*HELLO, user("a"), system("today is Tuesday")]) == Nothing(at=4)
+    assert decided(log, [*HELLO, user("a"), system("today is Tuesday"), assistant("b")]) == Append(start=4)
+    assert decided(log, [*HELLO, user("a"), system("today is Tuesday"), system("new")]) == Append(start=4)
+
+
+def test_a_regeneration_forks_after_the_system_message_that_goes_with_the_question():
+    log = [*HELLO, user("a"), system("today is Monday"), assistant("b")]
+    assert decided(log, log[:4]) == Nothing(at=4)
+    assert decided(log, log[:3]) == Nothing(at=4)
+
+
+def test_an_assistant_message_without_words_is_not_there():
+    log = [*HELLO, user("look"), call("c1")]
+    assert decided(log, [*HELLO, user("look"), assistant(" "), call("c1"), result("c1", "x")]) == Append(start=5)
+
+
+def test_an_erased_entry_in_the_middle_does_not_come_back():
+    old = prints(SECRET, [*HELLO, user("secret"), assistant(f"a reply, {LONG}")], {2})
+    new = prints(SECRET, [*HELLO, user("secret"), assistant(f"a reply, {LONG}"), user("more")])
+    assert align(old, new) == Append(start=4)
+
+
+def test_people_among_themselves_need_more_than_one_short_word():
+    log = [user(f"{n} said by somebody") for n in range(8)]
+    other = [*log[:3], user("three, but another"), user("four, but another"), user("5 said by somebody"), user("six")]
+    assert decided(log, other) == Fork(at=3, start=3)
+
+
+def test_one_changed_message_among_people_was_rendered_anew():
+    log = [user(f"{n} said by somebody") for n in range(8)]
+    assert decided(log, [*log[:3], user("3 (edited)"), *log[4:], user("8")]) == Append(start=8)
+
+
+def test_a_summary_that_quotes_a_reply_goes_on_with_the_thread():
+    log = [*HELLO, user("a"), assistant("b")]
+    history = [user("the past, summarised"), user("c")]
+    assert decided(log, history) == Sibling()
+    assert decided(log, history, quoted=0) == Compacted(note=0, start=1)
+
+
+def test_a_summary_is_not_stored_where_the_talk_after_it_is_known():
+    log = [*HELLO, user("a"), assistant("b")]
+    history = [user("the past, summarised"), assistant("b"), user("c")]
+    assert decided(log, history, quoted=0) == Append(start=2)
+
+
+def test_a_summary_is_known_again_as_the_note_it_became():
+    log = [*HELLO, Message(kind="note", text=f"the past: {LONG}", author="client"), user("c")]
+    history = [user(f"the past: {LONG}"), user("c")]
+    assert decided(log, history, quoted=0) == Nothing(at=4)
+    assert decided(log, [*history[:1], user("d")], quoted=0) == Fork(at=3, start=1)
+
+
+def test_a_reply_that_is_still_in_the_history_proves_no_summary():
+    log = [*HELLO, user("a"), assistant("b")]
+    assert decided(log, [*HELLO, user(f"you said: welcome, {LONG}")], quoted=1) == Fork(at=2, start=2)
+
+
+def test_the_thread_of_which_most_is_shown_is_chosen():
+    trunk, branch = [*HELLO, user("a"), assistant("b")], [*HELLO, user("c"), assistant("d")]
+    history = [*branch, user("e")]
+    assert best([("trunk", decided(trunk, history)), ("branch", decided(branch, history))]) == (
+        "branch",
+        Append(start=4),
+    )
+
+
+def test_of_threads_of_which_as_much_is_shown_the_one_that_goes_on_is_chosen():
+    longer, shorter = [*HELLO, user("a"), assistant("b")], HELLO
+    history = [*HELLO, user("c")]
+    chosen = best([("longer", decided(longer, history)), ("shorter", decided(shorter, history))])
+    assert chosen == ("shorter", Append(start=2))
+
+
+def test_no_thread_is_chosen_among_strangers():
+    assert best([]) is None
+    assert best([("other", Sibling())]) is None
+
+
+@pytest.mark.parametrize(
+    ("history", "reached"),
+    [
+        ([*HELLO, user("a"), assistant("b"), user("c")], True),
+        ([*HELLO, user("edited")], True),
+        ([*HELLO], True),
+        ([user("hello")], False),
+        ([user("a"), assistant("b"), user("c")], False),
+        ([user("hello?"), *HELLO[1:], user("a"), assistant("b"), user("c")], False),
+    ],
+)
+def test_without_a_name_a_thread_is_reached_only_by_showing_all_of_it(history, reached):
+    chosen = best([("thread", decided([*HELLO, user("a"), assistant("b")], history))], named=False)
+    assert (chosen is not None) == reached
+
+
+def test_without_a_name_a_summary_reaches_no_thread():
+    decision = decided(HELLO, [*HELLO[:1], user("the past")], quoted=1)
+    assert decision == Compacted(note=1, start=2)
+    assert best([("thread", decision)], named=False) is None
+
+
+def test_twenty_thousand_equal_messages_cost_no_more_than_different_ones():
+    """In CPU time of this thread, with room for a slow machine: quadratic work would take hours."""
+    n = 20_000
+
+    def one(name: int) -> Print:
+        return Print(fp=name.to_bytes(16, "big"), kind="assistant", size=2)
+
+    same, first = [one(7)] * n, one(1)
+    different, mixed = [one(i) for i in range(10, n + 10)], [one(i % 100 + 10) for i in range(n)]
+    begun = process_time()
+    assert align([one(3), one(2), *same], [one(3), first, *same, one(9)]) == Append(start=n + 2)
+    assert align(same, [one(3), *same]) == Append(start=n)
+    assert align([first, *different], [first, *reversed(different)]) == Fork(at=1, start=1)
+    assert isinstance(align([first, *mixed], [first, one(2), *mixed[1:], one(3)]), Append | Fork)
+    assert process_time() - begun < 10

@@ -1,0 +1,93 @@
+"""Every statement of Everlog: compiled for both engines, scoped to a tenant, or on this list with its reason."""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Delete, Insert, Select, Update
+
+import everlog
+from everlog.store import metadata, sealed
+from everlog.store.statements import DIALECTS, Compiler, Statement, crossing
+
+CROSSING = {
+    "SELECT store_state.name, store_state.value FROM store_state": "one row for the whole database",
+    "SELECT DISTINCT wrapped_key.wrapper FROM wrapped_key WHERE wrapped_key.owner = :owner_1": (
+        "which master keys are still needed is a question about the whole database"
+    ),
+    "SELECT tenant.tenant FROM tenant ORDER BY tenant.tenant": "rotation, retention and upgrades visit every tenant",
+    "UPDATE store_state SET value=:new_value WHERE store_state.name = :name_1": (
+        "whether the database is encrypted is a fact about the whole of it"
+    ),
+}
+"""All that may cross tenants: an addition here is a decision about the wall between them."""
+
+SOURCE = Path(everlog.__file__).parent
+ROWS = [
+    importlib.import_module(".".join(("everlog", *path.relative_to(SOURCE).with_suffix("").parts)))
+    for path in sorted(SOURCE.rglob("rows.py"))
+]
+
+
+def statements() -> Iterator[tuple[str, Statement]]:
+    for module in ROWS:
+        for name, value in vars(module).items():
+            if isinstance(value, Select | Insert | Update | Delete):
+                yield f"{module.__name__}.{name}", value
+
+
+def generated() -> Iterator[tuple[str, Statement]]:
+    """Statements that `sealed` makes from the schema."""
+    for table in sealed.sealed_tables():
+        for make in (sealed._owners, sealed._set_sealed, sealed._put, sealed._drop, sealed.drop_all):
+            yield f"{make.__name__}({table.name})", make(table)
+        for first in (True, False):
+            for lock in (True, False):
+                yield f"_batch({table.name}, {first}, {lock})", sealed._batch(table, first=first, lock=lock)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_is_scoped_and_compiles(dialect: str):
+    compiler = Compiler(dialect)
+    found = dict([*statements(), *generated()])
+    refused = {}
+    for name, statement in found.items():
+        try:
+            compiler(statement)
+        except ValueError as error:
+            refused[name] = str(error)
+    assert refused == {}
+
+
+def test_statements_that_cross_tenants_are_the_pinned_ones():
+    found = {" ".join(sql.split()): reason for sql, reason in crossing() if "FROM note" not in sql}
+    assert found == CROSSING
+
+
+def test_every_table_has_the_tenant_first_in_its_keys_and_indexes():
+    loose = []
+    for table in metadata.sorted_tables:
+        if table.name == "store_state":
+            continue
+        keys = [table.primary_key, *(one for one in table.constraints if hasattr(one, "columns")), *table.indexes]
+        loose += [f"{table.name} {key.name}" for key in keys if next(iter(key.columns)).name != "tenant"]
+        if next(iter(table.c)).name != "tenant" or table.foreign_keys:
+            loose.append(table.name)
+    assert loose == []
+
+
+def test_only_types_that_every_engine_has_are_used():
+    """MySQL is to come: no types of one engine, keys short enough for its indexes, text in binary columns."""
+    lawful = {"String", "BigInteger", "Integer", "SmallInteger", "LargeBinary", "Text"}
+    used = {
+        (table.name, column.name, type(column.type).__name__) for table in metadata.sorted_tables for column in table.c
+    }
+    assert [one for one in used if one[2] not in lawful] == []
+    unbounded = [
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.c
+        if type(column.type).__name__ == "String" and not column.type.length
+    ]
+    assert unbounded == []
