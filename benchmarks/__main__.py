@@ -23,12 +23,16 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     began = time.monotonic()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; run one of them: ", end="")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; run one of them: ", end=""
+    )
     print(f"python -m benchmarks NAME\n\n{HEADING}", flush=True)
     options = ["--no-heading", *(["--quick"] if chosen.quick else [])]
     failed = [name for name in chosen.names or NAMES if subprocess.call([*_command(name), *options])]
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
-    print(f"\n{minutes} min {seconds} s; " + (f"missed or failed: {', '.join(failed)}" if failed else "all within bounds"))
+    print(
+        f"\n{minutes} min {seconds} s; " + (f"missed or failed: {', '.join(failed)}" if failed else "all within bounds")
+    )
     return 1 if failed else 0
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import everlog
 from everlog import Everlog, MasterKeys, Message, NewTurn, Thread
 
-WORDS = (
-    "anchor account bearing boat bridge budget cabin captain chart compass deck decision draft engine estimate evening "
-    "ferry forecast galley harbour hull invoice journey keel lantern ledger letter license lighthouse mast meeting "
-    "morning mooring number oar order paint paper passage pilot port quay question rain receipt reef repair river rope "
-    "rudder sail schedule season signal sketch spar stern storm survey tide timber tug varnish voyage weather winch"
-).split()
+WORDS = """
+anchor account bearing boat bridge budget cabin captain chart compass deck decision draft engine estimate evening
+ferry forecast galley harbour hull invoice journey keel lantern ledger letter license lighthouse mast meeting morning
+mooring number oar order paint paper passage pilot port quay question rain receipt reef repair river rope rudder sail
+schedule season signal sketch spar stern storm survey tide timber tug varnish voyage weather winch
+"""
 PAGE = 500
 """Turns stored by one unit when a thread is filled."""
 
-_text = " ".join(random.Random(7).choices(WORDS, k=200_000))
+_text = " ".join(random.Random(7).choices(WORDS.split(), k=200_000))
 
 
 def words(i: int, size: int) -> str:
@@ -108,7 +108,7 @@ class Naive:
 def connecting(kind: type[sqlite3.Connection]) -> Iterator[None]:
     """Let every SQLite connection of this process be of one kind, for as long as the block lasts."""
     plain = sqlite3.connect
-    sqlite3.connect = partial(plain, factory=kind)
+    sqlite3.connect = partial(plain, factory=kind)  # type: ignore[assignment]
     try:
         yield
     finally:

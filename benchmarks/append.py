@@ -10,7 +10,9 @@ ROUNDS = 3
 def measure(sheet: Sheet) -> None:
     """Measure it plain and encrypted."""
     for encrypted in (False, True):
-        best = min((_round(sheet.pick(1500, 20), encrypted=encrypted) for _ in range(ROUNDS)), key=lambda one: one[0].ms())
+        best = min(
+            (_round(sheet.pick(1500, 20), encrypted=encrypted) for _ in range(ROUNDS)), key=lambda one: one[0].ms()
+        )
         ours, naive = best
         size, name = "turn of 2 × 1 KB", engine(encrypted=encrypted)
         sheet.row("append of a turn, p50", size, name, ours.ms(), "ms", at_most=1)

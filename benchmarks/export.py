@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from everlog import Thread
-
 from benchmarks._sheet import Sheet, Times, fill
 from benchmarks._stock import engine, folder, grow, opened
+from everlog import Thread
 
 ROUNDS = 3
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import everlog
-
 from benchmarks._sheet import Sheet, Times, fill
 from benchmarks._stock import engine, folder, opened, write_everlog, write_openai
 

@@ -3,10 +3,9 @@
 import sqlite3
 from pathlib import Path
 
-from everlog import Thread
-
 from benchmarks._sheet import Sheet, Times, fill
 from benchmarks._stock import engine, folder, grow, opened
+from everlog import Thread
 
 ROUNDS = 3
 

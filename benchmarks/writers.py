@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from everlog import Message
-from everlog.errors import EverlogError
-
 from benchmarks._sheet import Sheet, Times, fill, percentile
 from benchmarks._stock import Naive, connecting, engine, folder, opened, turn
+from everlog import Message
+from everlog.errors import EverlogError
 
 WRITERS = 8
 SIZE = 1_000
@@ -59,7 +58,9 @@ class Tally:
 def measure(sheet: Sheet) -> None:
     """Measure both disks, plain and encrypted."""
     with folder() as place:
-        sheet.row("sync of 4 KB on this disk, p50", "fdatasync", "", _sync(place / "sync", sheet.pick(200, 5)).ms(), "ms")
+        sheet.row(
+            "sync of 4 KB on this disk, p50", "fdatasync", "", _sync(place / "sync", sheet.pick(200, 5)).ms(), "ms"
+        )
     seconds = sheet.pick(2.0, 0.1)
     for encrypted, slow in ((False, True), (True, True), (False, False)):
         ours, naive = Tally(), Tally()

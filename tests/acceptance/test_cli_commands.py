@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from tests.acceptance.cli import HARBOUR, Everlog, said
+from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP
+from tests.acceptance.cli import HARBOUR, ROOT, Everlog, said
 
 LINES = [json.loads(line) for line in HARBOUR.read_text("utf-8").splitlines()]
 
@@ -203,3 +204,11 @@ def test_an_empty_list_of_threads_says_how_to_fill_it(everlog: Everlog):
     done = everlog("threads")
     assert (done.status, done.out) == (0, b"")
     assert "everlog import FILE" in done.err
+
+
+def test_every_command_is_on_the_page_about_the_command_line_with_an_example():
+    page = ROOT.joinpath("docs", "cli.md").read_text("utf-8")
+    examples = "\n".join(re.findall(r"^ *```(?:console|sh|text)\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL))
+    missing = [name for name in COMMANDS if not re.search(rf"\beverlog (--\S+ \S+ )*{name}\b", examples)]
+    assert missing == []
+    assert [name for name in SHARED_HELP if name.split()[0] not in page] == []

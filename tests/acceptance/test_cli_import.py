@@ -22,7 +22,7 @@ MESSAGES = 2300
         ("claude-ai", "claude_ai/2026/conversations.json"),
         ("claude-code", "claude_code/2.1/5e550000-0000-4000-8000-000000000002.jsonl"),
         ("codex", "codex/rollout-2026-04-02T10-00-00-c0de0000-0000-4000-8000-000000000002.jsonl"),
-        ("everlog", "../../examples/harbour.jsonl"),
+        ("everlog", "everlog/threads.jsonl"),
         ("locomo", "locomo/talks.json"),
         ("openai", "openai/conversations.jsonl"),
     ],
@@ -153,20 +153,21 @@ def test_ctrl_c_stops_an_import_and_says_how_to_go_on(everlog: Everlog, long_tal
 
 def test_two_processes_import_into_one_new_file_at_once(everlog: Everlog, long_talk: Path):
     other = everlog.home / "other.jsonl"
-    other.write_bytes(said(*(f"other {n}" for n in range(2000))))
+    other.write_bytes(said(*(f"other {n}" for n in range(1200))))
     both = [start("import", path, "--thread", path.stem, home=everlog.home) for path in (long_talk, other)]
     assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
     assert {one["key"]: one["entries"] for one in everlog.good("threads", "--json").json} == {
         "long": MESSAGES,
-        "other": 2000,
+        "other": 1200,
     }
-    assert everlog.good("verify", "--json").json == {"threads": 2, "entries": MESSAGES + 2000, "faults": []}
+    assert everlog.good("verify", "--json").json == {"threads": 2, "entries": MESSAGES + 1200, "faults": []}
 
 
-def test_two_processes_import_the_same_conversation_and_it_is_there_once(everlog: Everlog, long_talk: Path):
-    both = [start("import", long_talk, "--thread", "talk", home=everlog.home) for _ in range(2)]
+def test_two_processes_import_the_same_conversation_and_it_is_there_once(everlog: Everlog):
+    everlog.home.joinpath("talk.jsonl").write_bytes(said(*(f"message {n}" for n in range(1200))))
+    both = [start("import", "talk.jsonl", "--thread", "talk", home=everlog.home) for _ in range(2)]
     assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
-    assert texts(everlog) == [f"message {n}" for n in range(MESSAGES)]
+    assert texts(everlog) == [f"message {n}" for n in range(1200)]
     assert len(everlog.good("threads", "--json").json) == 1
 
 

@@ -5,6 +5,7 @@ have, takes `database` and calls `open()`. Both start empty: no tenant, no threa
 again and again, as those of Hypothesis do, draws a new tenant from `tenants` instead of a new database.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,14 +13,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+import psycopg
 import pytest
 
 from everlog.store import Store, open_store
 from everlog.store.keys import MasterKeys
-from everlog.store.migrate import upgrade
+from everlog.store.migrate import HEAD, upgrade
 from everlog.store.postgres import PostgresEngine
 from everlog.testing import FrozenClock
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresDatabase, PostgresServer
 
 KEYS = MasterKeys([bytes(range(32))])
 EVERY_STORE = ["sqlite-plain", "sqlite-encrypted", "postgresql-plain", "postgresql-encrypted"]
@@ -45,7 +47,11 @@ class Database:
 
     def open(self, **options: Any) -> Store:
         """Open it once more; closed with the test."""
-        store = open_store(self.address, **({"keys": self.keys, "clock": self.clock} | options))
+        return self.open_at(self.address, **options)
+
+    def open_at(self, address: str, **options: Any) -> Store:
+        """Open it by another address."""
+        store = open_store(address, **({"keys": self.keys, "clock": self.clock} | options))
         self.opened.append(store)
         return store
 
@@ -55,21 +61,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     """An empty database, four times: on each engine, plain and encrypted."""
     engine, form = request.param.split("-")
     keys = KEYS if form == "encrypted" else None
-    folder = tmp_path / "database"
-    folder.mkdir()
     if engine == "sqlite":
-        database = Database(engine="sqlite", address=str(folder / "everlog.db"), folder=folder, keys=keys)
-        yield database
-        close_all(database)
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    template: str = request.getfixturevalue("postgres_template")(keys is not None)
-    name = f"copy_{next(server.numbers)}"
-    server.admin(f"CREATE DATABASE {name} OWNER app TEMPLATE {template}")
-    database = Database(engine="postgresql", address=server.url("app", name), folder=folder, keys=keys)
-    yield database
-    close_all(database)
-    server.admin(f"DROP DATABASE {name} WITH (FORCE)")
+        with sqlite_database(tmp_path, keys) as database:
+            yield database
+    else:
+        with request.getfixturevalue("postgresql")(keys) as database:
+            yield database
 
 
 @pytest.fixture
@@ -84,21 +81,68 @@ def tenants() -> Iterator[str]:
     return (f"tenant-{n}" for n in count())
 
 
+@contextlib.contextmanager
+def sqlite_database(folder: Path, keys: MasterKeys | None) -> Iterator[Database]:
+    """Give a name in a folder of its own; opening makes the database."""
+    home = folder / "database"
+    home.mkdir()
+    yield from closing(Database(engine="sqlite", address=str(home / "everlog.db"), folder=home, keys=keys))
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Databases of the server that have our tables and no rows; making one takes longer than emptying it."""
+
+    server: PostgresServer
+    free: dict[tuple[bool, int], list[PostgresDatabase]] = field(default_factory=dict)
+
+    def take(self, *, encrypted: bool, partitions: int) -> PostgresDatabase:
+        kept = self.free.setdefault((encrypted, partitions), [])
+        if kept:
+            return kept.pop()
+        database = self.server.create()
+        upgrade(PostgresEngine(database.url), encrypted=encrypted, partitions=partitions)
+        return database
+
+    def give_back(self, database: PostgresDatabase, *, encrypted: bool, partitions: int) -> None:
+        try:
+            with psycopg.connect(database.superuser_url, options="-c lock_timeout=3s") as raw:
+                for (table,) in raw.execute(WITH_ROWS).fetchall():
+                    raw.execute(f"DELETE FROM {table}")
+                raw.execute("UPDATE store_state SET value = %s", ["complete" if encrypted else "off"])
+                raw.execute("UPDATE everlog_version SET version_num = %s", [HEAD])
+        except psycopg.Error:
+            self.server.drop(database)
+        else:
+            self.free[encrypted, partitions].append(database)
+
+
+WITH_ROWS = (
+    "SELECT oid::regclass::text FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+    " AND relnamespace = 'public'::regnamespace AND relrowsecurity"
+)
+
+
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> Callable[[bool], str]:
-    """Return the name of a database with our tables, to be copied; made once, since copying is quicker."""
-    made: dict[bool, str] = {}
-
-    def template(encrypted: bool) -> str:
-        if encrypted not in made:
-            database = postgres_server.create()
-            upgrade(PostgresEngine(database.url), encrypted=encrypted)
-            made[encrypted] = database.name
-        return made[encrypted]
-
-    return template
+def shelf(postgres_server: PostgresServer) -> Shelf:
+    return Shelf(postgres_server)
 
 
-def close_all(database: Database) -> None:
+@pytest.fixture
+def postgresql(shelf: Shelf, tmp_path: Path) -> Callable[..., "contextlib.AbstractContextManager[Database]"]:
+    """Return what gives an empty database on the server, and takes it back."""
+
+    @contextlib.contextmanager
+    def database(keys: MasterKeys | None, *, partitions: int = 0) -> Iterator[Database]:
+        form: Any = {"encrypted": keys is not None, "partitions": partitions}
+        taken = shelf.take(**form)
+        yield from closing(Database(engine="postgresql", address=taken.url, folder=tmp_path, keys=keys))
+        shelf.give_back(taken, **form)
+
+    return database
+
+
+def closing(database: Database) -> Iterator[Database]:
+    yield database
     for store in database.opened:
         store.close()

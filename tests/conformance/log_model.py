@@ -36,7 +36,9 @@ from everlog.store.sealed import Table
 PIECE = 16
 _RUN = re.compile(rb"[0-9a-f ]{%d,}" % PIECE)
 _EVERYTHING = {
-    table.name: scoped(table).select() for table in metadata.sorted_tables if "tenant" in table.c and table.name != "receipt"
+    table.name: scoped(table).select().order_by(*table.primary_key)
+    for table in metadata.sorted_tables
+    if "tenant" in table.c and table.name != "receipt"
 }
 
 
@@ -104,7 +106,9 @@ class World:
         drawn = hashlib.shake_128(f"{self.memory.name} {self._words}".encode()).hexdigest((size + 1) // 2)
         return re.sub("(.{24})", r"\1 ", drawn)[:size]
 
-    def turn(self, kinds: Sequence[Kind], user: str | None, *, client_key: str | None = None, size: int = 40) -> NewTurn:
+    def turn(
+        self, kinds: Sequence[Kind], user: str | None, *, client_key: str | None = None, size: int = 40
+    ) -> NewTurn:
         """Return a turn with fresh words; every third one shows an image, every other one has a working directory."""
         messages = []
         for kind in kinds:
@@ -308,11 +312,11 @@ def dump(store: Store, tenant: str) -> dict[str, list[dict[str, object]]]:
 
 def keys_of(store: Store, tenant: str, owner: str) -> list[bytes]:
     """Return the wrapped keys of an owner."""
-    return [bytes(row[2]) for row in store.read(tenant, partial(_keys_of, owner=owner))]
+    return store.read(tenant, partial(_keys_of, owner=owner))
 
 
-def _keys_of(unit: Unit, owner: str) -> list[tuple[object, ...]]:
-    return unit.rows(store_rows.KEYS_OF, owner=owner)
+def _keys_of(unit: Unit, owner: str) -> list[bytes]:
+    return [bytes(row[2]) for row in unit.rows(store_rows.KEYS_OF, owner=owner)]
 
 
 def pieces_of(texts: Iterable[str | None]) -> set[bytes]:
@@ -342,4 +346,4 @@ def _expected(said: Said) -> tuple[object, ...]:
 
 
 def _bytes(value: object) -> bytes:
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+    return value if isinstance(value, bytes) else str(value).encode()

@@ -1,8 +1,8 @@
 """Law 1 and erasure, over any history of appends, forks, erasures and readings, beside a model of a few dictionaries."""
 
 import shutil
-from datetime import timedelta
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 

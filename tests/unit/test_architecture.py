@@ -66,7 +66,7 @@ PUBLIC = sorted(
 
 FORBIDDEN_NAMES = {"base", "common", "core", "helper", "helpers", "manager", "managers", "types", "util", "utils"}
 HEAVY = {"alembic", "cryptography", "httpx", "httpx2", "rich", "sqlalchemy", "typer"}
-BASE_IMPORTS = {"alembic", "cryptography", "httpx2", "ijson", "rich", "sqlalchemy", "typer"}
+BASE_IMPORTS = {"alembic", "cryptography", "httpx2", "rich", "sqlalchemy", "typer"}
 MODULE_LINES = 500
 FUNCTION_LINES = 60
 

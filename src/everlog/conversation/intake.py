@@ -147,13 +147,7 @@ class _Coming:
 
     def _aligned(self, unit: Unit, row: ThreadRow) -> _Place:
         incoming = self._prints(unit)
-        forks = {fork.id: fork for fork in log.forks(unit, row)}
-        others = [log.load(unit, id_) for id_ in log.variants(unit, self._conversation.key) if id_ not in forks]
-        candidates = [row, *forks.values(), *others]
-        found = log.best([(one, log.align(log.seen(unit, one), incoming)) for one in candidates])
-        match found:
-            case None if not row.next:
-                return _Place(row, 0)
+        match self._reached(unit, row, incoming):
             case None:
                 return _Place(log.create(unit, self._free_key(unit), title=self.title), 0)
             case thread, log.Append(start=start):
@@ -163,6 +157,17 @@ class _Coming:
                 return _Place(made, start, at)
             case thread, _:
                 return _Place(thread, len(self.messages))
+
+    def _reached(self, unit: Unit, row: ThreadRow, incoming: Sequence[Print]) -> tuple[ThreadRow, log.Decision] | None:
+        """Return the thread that the conversation is in: the one of its name, or one where it went another way before."""
+        here = row, log.align(log.seen(unit, row), incoming)
+        if isinstance(here[1], log.Append | log.Nothing):
+            return here
+        forks = {fork.id: fork for fork in log.forks(unit, row)}
+        others = [log.load(unit, id_) for id_ in log.variants(unit, self._conversation.key) if id_ not in forks]
+        return log.best(
+            [here, *((one, log.align(log.seen(unit, one), incoming)) for one in (*forks.values(), *others))]
+        )
 
     def _free_key(self, unit: Unit) -> str:
         names = (log.variant(self._conversation.key, n) for n in count(1))

@@ -34,7 +34,8 @@ PROBES = 64
 Target = Literal["thread", "user", "tenant"]
 State = Literal["rows", "files", "pending", "done"]
 Dropped = Callable[[Unit, str, int], None]
-"""Told of each thread of which something derived was dropped, by id and number of entries, in the unit that dropped it."""
+"""Told of each thread in which entries were erased, by id and number of entries, in the same unit: what was derived from
+them is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None 
         store: the database.
         tenant: whose user.
         user: the id that came with the turns.
-        dropped: told of threads of which something derived was dropped, so that they can be marked as due.
+        dropped: told of threads in which something is to be derived anew.
     """
     found = store.read(tenant, lambda unit: unit.rows(rows.TURNS_OF_USER, user=user, limit=PROBES))
     turns = {thread: [n for _, n, _ in some] for thread, some in groupby(found, key=lambda row: str(row[0]))}
@@ -210,7 +211,7 @@ def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int]
     unit.count(rows.CLEAR_ENTRIES_AT, thread=thread, positions=list(positions))
     gone = _drop_blobs(unit, thread, positions)
     derived = sealed.drop_derived(unit, thread, positions)
-    if derived and dropped is not None and found is not None and found[8] is None:
+    if dropped is not None and found is not None and found[8] is None:
         dropped(unit, thread, found[5])
     touched = receipt.threads if thread in receipt.threads else (*receipt.threads, thread)
     return replace(receipt, threads=touched, rows=receipt.rows + gone + derived)

@@ -28,7 +28,7 @@ REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
 
 _OUR_TABLES = (
-    "SELECT oid::regclass::text FROM pg_class JOIN pg_policy ON polrelid = pg_class.oid"
+    "SELECT pg_class.oid::regclass::text FROM pg_class JOIN pg_policy ON polrelid = pg_class.oid"
     " WHERE polname = 'tenant_only' AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1"
 )
 

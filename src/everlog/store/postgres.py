@@ -144,11 +144,10 @@ class PostgresEngine:
     def maintain(self) -> "Iterator[psycopg.Connection[Any]]":
         """Give a connection of its own in autocommit mode, for work outside units."""
         try:
-            raw = self._driver.connect(self.dsn, autocommit=True, connect_timeout=int(CONNECT_S))
+            with self._driver.connect(self.dsn, autocommit=True, connect_timeout=int(CONNECT_S)) as raw:
+                yield raw
         except self._driver.Error as error:
             raise StoreUnavailable(f"PostgreSQL: {_reason(error)}") from error
-        with raw:
-            yield raw
 
     def close(self) -> None:
         """Finish what runs and close every connection."""
@@ -215,8 +214,9 @@ class PostgresEngine:
                     self._open_pool.check()
                 time.sleep(random.uniform(0.01, 0.05) * 2**tries)  # noqa: S311 -- jitter, not a secret
             case driver.Error():
-                # What follows the first line can quote a row's values.
-                raise type(error)(_reason(error)) from None
+                # A fault of ours. The server's words can quote what was to be stored.
+                place = error.diag.constraint_name or error.diag.column_name or "?"
+                raise type(error)(f"{error.sqlstate or 'the driver'} at {place}") from None
             case _:
                 raise error
 

@@ -104,11 +104,37 @@ def test_short_answers_that_repeat_are_matched_where_they_stand():
     assert decided(log, [*anew, user("the next")]) == Append(start=12)
 
 
+def test_a_long_answer_that_repeats_is_matched_where_it_stands_and_not_at_the_end():
+    again = assistant(f"again, {LONG}")
+    log = [*HELLO, user("one"), again, user("two"), again]
+    assert decided(log, [*HELLO, user("one, in other words"), again, user("three")]) == Fork(at=4, start=4)
+
+
 def test_a_repeated_answer_is_found_between_the_words_around_it():
     log = [*HELLO, user("a"), assistant("Done."), user(f"b, {LONG}"), assistant("Done.")]
     assert decided(log, [*HELLO, user("a"), assistant("Done."), user("inserted"), *log[4:], user("c")]) == Append(
         start=7
     )
+
+
+def test_where_matches_cross_the_assistants_words_say_which_message_was_moved():
+    """One client puts its files, and a stock answer to them, before the newest question each time."""
+    files = [user("the files: " + "x = 1\n" * 200), assistant("Ok.")]
+    log = [*HELLO, *files, user("first question, with its rules"), assistant(f"the first answer, {LONG}")]
+    anew = [*HELLO, user("first question"), assistant(f"the first answer, {LONG}"), *files, user("second, with rules")]
+    assert decided(log, anew) == Append(start=4)
+
+
+def test_an_answer_that_repeats_is_found_behind_an_inserted_message():
+    log = [*HELLO, user("a"), assistant("Done."), user(f"b, {LONG}"), assistant("Done.")]
+    anew = [*HELLO, user("a, anew"), assistant("Done."), log[4], user("inserted"), assistant("Done."), user("c")]
+    assert decided(log, anew) == Append(start=7)
+
+
+def test_an_answer_that_repeats_is_found_before_words_that_do_not():
+    again = assistant(f"again, {LONG}")
+    log = [*HELLO, again, user("one"), again, user("two"), assistant("three")]
+    assert decided(log, [*HELLO, user("inserted"), *log[4:], user("four")]) == Append(start=6)
 
 
 def test_a_window_of_one_short_message_is_another_thread():
@@ -121,6 +147,23 @@ def test_a_window_of_two_messages_with_one_of_the_assistants_goes_on():
     assert not decision.shown.whole
 
 
+@pytest.mark.parametrize(
+    ("log", "window"),
+    [
+        ([user("a"), assistant("Done.")], [user("in front"), user("a"), assistant("Done."), user("b")]),
+        ([user("a"), assistant("Done."), user("b"), assistant("2")], [user("a"), assistant("Done."), user("c")]),
+        ([user("a"), user("b")], [user("a"), user("b"), user("c")]),
+        (
+            [user("a"), assistant("1"), user("b"), assistant("2")],
+            [user("a"), assistant("1"), assistant("2"), user("c")],
+        ),
+    ],
+    ids=["something before it", "not the log's end", "no word of the assistant's", "a hole in it"],
+)
+def test_short_words_make_a_window_only_if_they_are_the_logs_last_and_the_historys_first(log, window):
+    assert decided([*HELLO, *log], window) == Sibling()
+
+
 def test_words_of_a_person_alone_do_not_join_a_thread_without_its_beginning():
     """The request for a title repeats the first question behind an instruction."""
     log = [user(f"please, {LONG}")]
@@ -129,8 +172,8 @@ def test_words_of_a_person_alone_do_not_join_a_thread_without_its_beginning():
 
 
 def test_a_call_with_another_id_is_another_call():
-    log = [*HELLO, user("look"), call("c1"), result("c1", "a b c"), assistant("three")]
-    other = [*HELLO, user("look again"), call("c2"), result("c2", "a b c"), assistant("still three")]
+    log = [*HELLO, user("look"), call("c1"), result("c1", f"a b c, {LONG}"), assistant("three")]
+    other = [*HELLO, user("look again"), call("c2"), result("c2", f"a b c, {LONG}"), assistant("still three")]
     assert decided(log, other) == Fork(at=2, start=2)
 
 
@@ -149,6 +192,19 @@ def test_a_result_is_known_by_its_call_when_its_text_was_cleared():
 def test_a_result_of_another_call_is_an_edit():
     log = [*HELLO, user("look"), call("c1"), result("c1", "a b c")]
     assert decided(log, [*log[:3], call("c2"), result("c2", "d e f")]) == Fork(at=4, start=4)
+
+
+@pytest.mark.parametrize(("first", "second"), [("c1", "c2"), ("c2", "c1")])
+def test_results_that_say_the_same_are_taken_in_one_by_one(first, second):
+    log = [*HELLO, call(first), call(second), result(second, "")]
+    assert decided(log, [*log, result(first, "")]) == Append(start=5)
+
+
+@pytest.mark.parametrize(("first", "second"), [("c1", "c2"), ("c2", "c1")])
+def test_results_of_several_rounds_in_a_row_stay_in_their_order(first, second):
+    """The client has left out the answer and the call between them."""
+    log = [*HELLO, call(first), result(first, "x"), user(f"go on, {LONG}"), result(second, "y"), result(first, "z")]
+    assert decided(log, [*HELLO, call(second), call(first), *log[4:]]) == Nothing(at=7)
 
 
 def test_results_of_one_round_may_come_in_another_order():
@@ -193,6 +249,18 @@ def test_people_among_themselves_need_more_than_one_short_word():
     assert decided(log, other) == Fork(at=3, start=3)
 
 
+def test_people_among_themselves_weigh_what_is_new_against_what_is_said_again():
+    log = [user(f"{n} said by somebody") for n in range(4)] + [user(f"once more, {LONG}"), user("6")]
+    other = [*log[:3], user("another"), user(f"and quite another, {LONG} and longer"), log[4], user("seven")]
+    assert decided(log, other) == Fork(at=3, start=3)
+
+
+def test_where_only_the_history_has_an_answer_it_is_weighed():
+    log = [user("hello"), user(f"old, {LONG}")]
+    other = [user("hello"), user("new"), assistant("a new answer"), user(f"old, {LONG}"), assistant("another")]
+    assert decided(log, other) == Fork(at=1, start=1)
+
+
 def test_one_changed_message_among_people_was_rendered_anew():
     log = [user(f"{n} said by somebody") for n in range(8)]
     assert decided(log, [*log[:3], user("3 (edited)"), *log[4:], user("8")]) == Append(start=8)
@@ -232,6 +300,13 @@ def test_the_thread_of_which_most_is_shown_is_chosen():
     )
 
 
+def test_a_quoted_reply_shows_more_of_a_thread_than_a_short_beginning():
+    history = [user("notes of the client"), user("the past, summarised"), user("c")]
+    quoting = decided([*HELLO, user("a"), assistant("b")], history, quoted=1)
+    beginning = decided([user("notes of the client"), user("d"), assistant("e")], history)
+    assert best([("beginning", beginning), ("quoting", quoting)]) == ("quoting", Compacted(note=1, start=2))
+
+
 def test_of_threads_of_which_as_much_is_shown_the_one_that_goes_on_is_chosen():
     longer, shorter = [*HELLO, user("a"), assistant("b")], HELLO
     history = [*HELLO, user("c")]
@@ -261,8 +336,8 @@ def test_without_a_name_a_thread_is_reached_only_by_showing_all_of_it(history, r
 
 
 def test_without_a_name_a_summary_reaches_no_thread():
-    decision = decided(HELLO, [*HELLO[:1], user("the past")], quoted=1)
-    assert decision == Compacted(note=1, start=2)
+    decision = decided([*HELLO, user("a"), assistant("b")], [*HELLO, user("the past")], quoted=2)
+    assert decision == Compacted(note=2, start=3)
     assert best([("thread", decision)], named=False) is None
 
 

@@ -271,14 +271,21 @@ def test_a_log_that_grows_message_by_message_has_the_prints_of_the_whole(message
     assert first + [resumed.add(message) for message in messages[cut:]] == whole
 
 
-@given(one=histories, other=histories)
-def test_chains_are_equal_where_all_that_was_said_is_equal(one, other):
+@given(both=st.tuples(histories, histories) | told_again(), moved=st.lists(st.integers(0, 12), max_size=3))
+def test_chains_are_equal_where_all_that_was_said_is_equal(both, moved):
+    """Wherever system messages stand, and whatever they say."""
+
     def said(messages: list[Print]) -> list[bytes]:
         return [p.fp for p in messages if not p.quiet]
 
+    one, other = map(list, both)
     mine, theirs = printed(one), printed(other)
-    if mine and theirs:
-        assert (mine[-1].chain == theirs[-1].chain) == (said(mine) == said(theirs))
+    for n, place in enumerate(moved):
+        one.insert(place, Message(kind="system", text=f"notice {n}"))
+    again = printed(one)
+    assert {p.chain for p in again} >= {p.chain for p in mine if not p.quiet}
+    if again and theirs:
+        assert (again[-1].chain == theirs[-1].chain) == (said(again) == said(theirs))
 
 
 letters = st.text(alphabet="abcdefghijklmnopqrstuvwxyz äß 語.\n", min_size=30, max_size=120)

@@ -1,6 +1,7 @@
 """No statement that could touch another tenant's rows gets past the compiler."""
 
 import re
+from typing import Any
 
 import pytest
 from sqlalchemy import (
@@ -48,7 +49,7 @@ owner = Table(
 mine = note.c.tenant == bindparam("tenant")
 twin = note.alias()
 
-LOOSE = {
+LOOSE: dict[str, Any] = {
     "select": select(note),
     "by another column": select(note).where(note.c.id == bindparam("id")),
     "the parameter in another column": select(note).where(note.c.id == bindparam("tenant")),
@@ -101,7 +102,7 @@ LOOSE = {
     ),
 }
 
-LAWFUL = {
+LAWFUL: dict[str, Any] = {
     "select": scoped(note).select(),
     "aggregate": scoped(note).select(func.count(), func.max(note.c.id)).group_by(note.c.owner),
     "conditions": scoped(note).select(note.c.id).where(or_(note.c.id == "x", note.c.id == "y")),

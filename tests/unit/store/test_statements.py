@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Delete, Insert, Select, Update
+from sqlalchemy import Delete, PrimaryKeyConstraint, Select, String, UniqueConstraint, Update
+from sqlalchemy.dialects.postgresql import Insert
 
 import everlog
 from everlog.store import metadata, sealed
@@ -70,7 +71,8 @@ def test_every_table_has_the_tenant_first_in_its_keys_and_indexes():
     for table in metadata.sorted_tables:
         if table.name == "store_state":
             continue
-        keys = [table.primary_key, *(one for one in table.constraints if hasattr(one, "columns")), *table.indexes]
+        unique = [one for one in table.constraints if isinstance(one, PrimaryKeyConstraint | UniqueConstraint)]
+        keys = [*unique, *table.indexes]
         loose += [f"{table.name} {key.name}" for key in keys if next(iter(key.columns)).name != "tenant"]
         if next(iter(table.c)).name != "tenant" or table.foreign_keys:
             loose.append(table.name)
@@ -88,6 +90,6 @@ def test_only_types_that_every_engine_has_are_used():
         f"{table.name}.{column.name}"
         for table in metadata.sorted_tables
         for column in table.c
-        if type(column.type).__name__ == "String" and not column.type.length
+        if type(column.type) is String and not column.type.length
     ]
     assert unbounded == []

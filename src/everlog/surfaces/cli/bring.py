@@ -1,7 +1,6 @@
 """`everlog import`: conversations from files into the log."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,10 @@ from everlog.messages import JSON
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import failure, line, note
 from everlog.surfaces.cli.output import count, document, facts
-from everlog.surfaces.cli.progress import bar
+from everlog.surfaces.cli.progress import Bar, bar
+
+LONG = 2_000
+"""Messages of a conversation that takes long enough to say that it is being stored."""
 
 SHOWN_PROBLEMS = 20
 """How many of a file's problems are printed; --json has them all."""
@@ -95,26 +97,27 @@ def import_files(
 def _import(memory: Everlog, path: Path, thread: str | None, format_name: str | None) -> _Outcome:
     outcome = _Outcome(path)
     try:
-        with read(path, format_name) as reading, bar(path.name) as advance:
+        with read(path, format_name) as reading, bar(path.name) as shown:
             outcome.format = reading.format
             outcome.unknown, outcome.skipped = reading.tally.unknown, reading.tally.skipped
             outcome.assumed = reading.tally.assumed
             named = _named(reading, path, thread) if thread is not None else reading
-            _add_all(memory, named, outcome, lambda: advance(reading.done_bytes, reading.size_bytes))
+            for found in named:
+                shown.to(reading.done_bytes, reading.size_bytes)
+                _take(memory, found, outcome, shown)
+            shown.to(reading.size_bytes, reading.size_bytes)
     except BadImport as error:
         outcome.error = error
     return outcome
 
 
-def _add_all(
-    memory: Everlog, found: Iterable[Conversation | Problem], outcome: _Outcome, advance: Callable[[], None]
-) -> None:
-    for one in found:
-        if isinstance(one, Problem):
-            outcome.problems.append(one)
-        else:
-            outcome.added.append(memory.add(one))
-        advance()
+def _take(memory: Everlog, found: Conversation | Problem, outcome: _Outcome, shown: Bar) -> None:
+    if isinstance(found, Problem):
+        outcome.problems.append(found)
+        return
+    if len(found.messages) >= LONG:
+        shown.busy(f"storing {len(found.messages):,} messages")
+    outcome.added.append(memory.add(found))
 
 
 def _named(reading: Reading, path: Path, thread: str) -> list[Conversation | Problem]:

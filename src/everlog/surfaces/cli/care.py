@@ -75,11 +75,11 @@ def verify(
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
             stop = 0
-            with bar(name) as advance:
+            with bar(name) as shown:
                 for checked in memory.verify(name):
                     faults += [(name, fault.i, fault.what) for fault in checked.faults]
                     stop = checked.stop
-                    advance(stop, checked.of)
+                    shown.to(stop, checked.of)
             entries += stop
     if here.json:
         found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]

@@ -128,8 +128,8 @@ def retire(context: typer.Context) -> None:
 
 def _followed(progress: Iterator[Progress], label: str) -> int:
     changed = 0
-    with bar(label) as advance:
+    with bar(label) as shown:
         for one in progress:
             changed = one.changed
-            advance(one.owners, one.of)
+            shown.to(one.owners, one.of)
     return changed

@@ -147,8 +147,8 @@ def pump(
 
 def pumped(thread: Thread, label: str) -> Ran:
     """Bring a thread's tree up to date, with a bar for people."""
-    with bar(label) as advance:
-        return thread.pump(on_progress=lambda done, left: advance(done, done + left))
+    with bar(label) as shown:
+        return thread.pump(on_progress=lambda done, left: shown.to(done, done + left))
 
 
 def _build(thread: Thread) -> None:
