@@ -101,6 +101,8 @@ class Shelf:
         if kept:
             return kept.pop()
         database = self.server.create()
+        # A unit commits three times as fast, and no test here takes the power away.
+        self.server.admin(f"ALTER DATABASE {database.name} SET synchronous_commit = off")
         upgrade(PostgresEngine(database.url), encrypted=encrypted, partitions=partitions)
         return database
 

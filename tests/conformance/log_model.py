@@ -267,7 +267,7 @@ class World:
                 elif name == "entry" and row["thread"] in self.gone:
                     assert all(row[column] is None for column in rows.entry.info["clear"])
                 else:
-                    assert not {row.get("thread"), row.get("owner")} & {*self.gone}, name
+                    assert not {row.get("thread"), row.get("owner"), row.get("subject")} & {*self.gone}, name
         pieces = self.erased_pieces()
         for found in dumped.values():
             for row in found:

@@ -68,7 +68,8 @@ class Nothing:
 
     at: int
     """Position after the last entry it shows. Before the log's end it is a retry, or a regeneration that forks there;
-    unless a session names the thread, memory may be read up to here only."""
+    unless a session names the thread, memory may be read up to here only. After an erased entry, the last message of a
+    live request may be new all the same."""
     shown: Shown = field(default=UNSHOWN, compare=False)
 
 

@@ -12,12 +12,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from zlib import crc32
 
+from everlog import log
 from everlog.clock import micros
 from everlog.memory.interface import Mark, Subject
 from everlog.pump import rows
 from everlog.store import Unit
 
 BUCKETS = 64
+OF_THREADS = ("tree",)
+"""Memories whose subjects are threads, by their ids; what is noted of one is erased with it."""
 
 
 class LeaseLost(Exception):
@@ -52,8 +55,15 @@ def mark_tree(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
 
 
 def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | None:
-    """Take a subject on, or return None while another worker has it."""
-    unit.run(rows.PUT_DUE, _new(subject, None, unit.now, 0, live=False))
+    """Take a subject on, or return None while another worker has it.
+
+    Raises:
+        Erased: it is a thread that was erased.
+    """
+    thread = subject.key if subject.memory in OF_THREADS else None
+    if thread is not None:
+        log.load(unit, thread)
+    unit.run(rows.PUT_DUE, _new(subject, thread, unit.now, 0, live=False))
     holder = _row(unit, subject)[3]
     taken = unit.count(
         rows.CLAIM,

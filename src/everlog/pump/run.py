@@ -81,7 +81,10 @@ def run(
     """
     subject = Subject(tenant=tenant, memory=memory.name, key=key)
     act = partial(leases.claim, subject=subject, seconds=lease_s, worker=leases.this_worker())
-    lease = store.write(tenant, act, name="pump.claim")
+    try:
+        lease = store.write(tenant, act, name="pump.claim")
+    except Erased:
+        return Ran(steps=0, done=False, reason="erased")
     if lease is None:
         return Ran(steps=0, done=False, held=True)
     worker = _Worker(store, memory, compactor, lease, on_progress)

@@ -43,15 +43,21 @@ def prepare(engine: SQLiteEngine | PostgresEngine, *, encrypted: bool) -> None:
     found = version(engine)
     if found == HEAD:
         return
-    if found is not None and found not in REVISIONS:
-        raise SchemaMismatch(
-            f"the database has schema {found}, this Everlog knows up to {HEAD}: it was written by a newer version; "
-            "upgrade the everlog package"
-        )
+    if found is not None:
+        refuse_unknown(found)
     if isinstance(engine, PostgresEngine):
         state = f"has schema {found}, older than {HEAD}" if found else "has no Everlog tables yet"
         raise SchemaMismatch(f"the database {state}; run `everlog db upgrade`")
     upgrade(engine, encrypted=encrypted)
+
+
+def refuse_unknown(found: str) -> None:
+    """Raise SchemaMismatch for a revision that this code does not know."""
+    if found not in REVISIONS:
+        raise SchemaMismatch(
+            f"the database has schema {found}, this Everlog knows up to {HEAD}: it was written by a newer version; "
+            "upgrade the everlog package"
+        )
 
 
 def version(engine: SQLiteEngine | PostgresEngine) -> str | None:
@@ -65,7 +71,7 @@ def version(engine: SQLiteEngine | PostgresEngine) -> str | None:
             there = raw.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
             row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if there and there[0] else None
             return None if row is None else str(row[0])
-    return engine.maintain(lambda raw: _sqlite_version(raw, engine.path), wal=False)
+    return engine.maintain(lambda raw: sqlite_version(raw, engine.path), wal=False)
 
 
 def upgrade(
@@ -118,7 +124,7 @@ def _upgrade_sqlite(raw: sqlite3.Connection, path: Path | None, attributes: dict
     toolkit = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
     with toolkit.connect() as connection, connection.begin():
         raw.execute("BEGIN IMMEDIATE")
-        if _sqlite_version(raw, path) != HEAD:
+        if sqlite_version(raw, path) != HEAD:
             _run(connection, attributes)
         hit("upgrade.before_commit")
 
@@ -128,7 +134,8 @@ def _run(connection: Connection, attributes: dict[str, Any]) -> None:
     import_module("everlog.store.migrations.run").run(connection, attributes)
 
 
-def _sqlite_version(raw: sqlite3.Connection, path: Path | None) -> str | None:
+def sqlite_version(raw: sqlite3.Connection, path: Path | None) -> str | None:
+    """Return the revision of an open SQLite database, or None if it is empty; as `version`."""
     tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if VERSION_TABLE not in tables:
         if tables:

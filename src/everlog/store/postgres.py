@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 5
-UNIQUE_TRIES = 2
+UNIQUE_TRIES = 4
 CONNECT_S = 10.0
 RESOLVE_S = 10.0
 """How long to ask what became of a transaction."""
@@ -97,7 +97,11 @@ class _Attempt(Generic[T]):
 
 
 class PostgresEngine:
-    """One PostgreSQL database."""
+    """One PostgreSQL database.
+
+    A unit is run again after a lost connection, a deadlock, a row that is there already (another unit may have stored
+    it in the meantime), and a key that is gone (it may have been replaced between two statements).
+    """
 
     dialect = "postgresql"
     path = None
@@ -116,6 +120,17 @@ class PostgresEngine:
         self._closed = False
         self._start()
         survive(self)
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+        parts: dict[str, Any] = {**self._driver.conninfo.conninfo_to_dict(self.dsn), "password": None}
+        return self._driver.conninfo.make_conninfo(**parts)
+
+    @property
+    def password(self) -> str:
+        """The password in the address; empty if there is none."""
+        return str(self._driver.conninfo.conninfo_to_dict(self.dsn).get("password") or "")
 
     def _start(self) -> None:
         self._lock = threading.Lock()
@@ -197,26 +212,16 @@ class PostgresEngine:
         driver = self._driver
         match error:
             case KeyGone() if tries == 1:
-                # It may have been rotated between two statements of a writing unit; if not, it is gone for good.
                 return
-            case driver.errors.UniqueViolation():
-                # Another unit stored this row in the meantime, so that the next try sees it.
-                if tries > UNIQUE_TRIES:
-                    raise Conflict(f"there is such a row already: {error.diag.constraint_name}") from None
-            case self._pools.PoolTimeout():
-                raise StoreUnavailable(
-                    f"PostgreSQL: no connection within {CONNECT_S:.0f} s; the server is away, or all {THREADS} are busy"
-                ) from error
-            case driver.OperationalError():
-                if tries >= TRIES:
-                    raise StoreUnavailable(f"PostgreSQL: {_reason(error)}; nothing of this was stored") from error
+            case driver.errors.UniqueViolation() if tries <= UNIQUE_TRIES:
+                return
+            case driver.OperationalError() if tries < TRIES and not isinstance(error, self._pools.PoolTimeout):
                 if self._open_pool is not None and error.sqlstate is None:
                     self._open_pool.check()
                 time.sleep(random.uniform(0.01, 0.05) * 2**tries)  # noqa: S311 -- jitter, not a secret
             case driver.Error():
-                # A fault of ours. The server's words can quote what was to be stored.
-                place = error.diag.constraint_name or error.diag.column_name or "?"
-                raise type(error)(f"{error.sqlstate or 'the driver'} at {place}") from None
+                heard, cause = translation(driver, error)
+                raise heard from cause
             case _:
                 raise error
 
@@ -259,6 +264,19 @@ class PostgresEngine:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise StoreUnavailable("this store is closed")
+
+
+def translation(driver: Any, error: Any) -> tuple[Exception, Exception | None]:
+    """Return what an error of the driver is to a caller, and what may be shown as its cause."""
+    match error:
+        case driver.errors.UniqueViolation():
+            return Conflict(f"there is such a row already: {error.diag.constraint_name}"), None
+        case driver.OperationalError():
+            return StoreUnavailable(f"PostgreSQL: {_reason(error)}; nothing of this was stored"), error
+        case _:
+            # A fault of ours. The server's words can quote what was to be stored.
+            place = error.diag.constraint_name or error.diag.column_name or "?"
+            return type(error)(f"{error.sqlstate or 'the driver'} at {place}"), None
 
 
 def _reason(error: Exception) -> str:

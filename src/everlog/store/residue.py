@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from everlog.clock import monotonic
 from everlog.store import rows
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store
@@ -22,8 +23,9 @@ from everlog.store.store import Store
 Probe: TypeAlias = bytes
 PROBE_BYTES = 24
 CHUNK = 4 * 1024 * 1024
-WAIT_MS = 1000
-"""How long truncating the log waits for readers."""
+WAIT_S = 1.0
+"""How long an erasure waits for others to let it truncate the log."""
+POLL_MS = 50
 
 WAITING = "the write-ahead log beside the database, until other connections stop reading"
 POSTGRES_PLAIN = "dead rows until VACUUM, the server's write-ahead log, replicas and backups; encrypt to promise more"
@@ -83,17 +85,21 @@ def found_in(path: Path, probes: Sequence[Probe]) -> bool:
     return False
 
 
-def truncate(engine: SQLiteEngine) -> bool:
-    """Fold the write-ahead log into the file and cut it to nothing; return False if a reader is in the way."""
+def truncate(engine: SQLiteEngine, *, wait_s: float = WAIT_S) -> bool:
+    """Fold the write-ahead log into the file and cut it to nothing; return False if others are in the way too long."""
 
     def act(raw: sqlite3.Connection) -> bool:
-        raw.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
-        return not raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        raw.execute(f"PRAGMA busy_timeout = {POLL_MS}")
+        until = monotonic() + wait_s
+        while raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if monotonic() > until:
+                return False
+        return True
 
     return engine.maintain(act)
 
 
-def rewrite(engine: SQLiteEngine) -> bool:
+def rewrite(engine: SQLiteEngine, *, wait_s: float = WAIT_S) -> bool:
     """Write the whole file anew from its live rows; return False if a reader still needs the log of the old one.
 
     Raises:
@@ -105,7 +111,7 @@ def rewrite(engine: SQLiteEngine) -> bool:
         raw.execute("VACUUM")
 
     engine.maintain(act)
-    return truncate(engine)
+    return truncate(engine, wait_s=wait_s)
 
 
 def _postgres(store: Store, wrapper: str) -> Residue:

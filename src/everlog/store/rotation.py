@@ -20,6 +20,9 @@ from everlog.store.store import Store
 from everlog.store.unit import Unit
 from everlog.store.vault import TENANT_OWNER
 
+WAIT_S = 10.0
+"""How long to wait, at the end, for others to let go of old pages."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -153,7 +156,7 @@ def _seal_secret(unit: Unit) -> None:
 def _clean(store: Store) -> None:
     """On SQLite, let no page of the file, and no log beside it, hold what rows no longer do."""
     engine = store.engine
-    if isinstance(engine, SQLiteEngine) and not rewrite(engine):
+    if isinstance(engine, SQLiteEngine) and not rewrite(engine, wait_s=WAIT_S):
         raise StoreUnavailable(
             f"all rows of {engine.path} are sealed, but old pages are left in the log beside it, because another"
             " connection is reading; do the same again when it has ended"

@@ -136,7 +136,7 @@ def open_store(
         StoreUnavailable: it cannot be reached, or the folder does not exist.
     """
     clock = clock or SystemClock()
-    engine = _engine(str(address), synchronous, prepared=prepared)
+    engine = engine_of(str(address), synchronous, prepared=prepared)
     try:
         prepare(engine, encrypted=keys is not None)
         store = Store(engine, Vault(keys), clock)
@@ -158,7 +158,12 @@ def checked(tenant: str) -> str:
     return tenant
 
 
-def _engine(address: str, synchronous: str, *, prepared: bool) -> SQLiteEngine | PostgresEngine:
+def engine_of(address: str, synchronous: str = "NORMAL", *, prepared: bool = True) -> SQLiteEngine | PostgresEngine:
+    """Return the engine for an address; nothing is opened yet.
+
+    Raises:
+        Mistake: it leads nowhere.
+    """
     if address == MEMORY:
         return SQLiteEngine(None)
     scheme = urlsplit(address).scheme if "://" in address else ""

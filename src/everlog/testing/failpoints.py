@@ -15,7 +15,9 @@ module that can be imported.
 """
 
 import contextlib
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -23,7 +25,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from everlog.store import failpoints
 
@@ -80,14 +85,19 @@ def run(
         Survived: a run ended by itself though it should have been killed.
         RuntimeError: the script failed.
     """
-    deaths = []
-    for death in _deaths(_heard(script, prepare, timeout_s), hits, only):
-        with _folder(prepare) as folder:
-            ended = _start(script, folder, timeout_s, f"{death.point}\n{death.hit}")
-            if ended.returncode != -signal.SIGKILL:
-                raise Survived(f"not killed at {death}: exit {ended.returncode}\n{ended.stderr}")
-            check(folder, death)
-        deaths.append(death)
+    with _Nursery(script, timeout_s) as nursery:
+        with _folder(prepare) as folder, _folder(None) as notes:
+            ended = nursery.run(folder, heard=notes / "heard")
+            if ended.code:
+                raise RuntimeError(f"the script failed with {ended.code}:\n{ended.said}")
+            names = (notes / "heard").read_text().split()
+        deaths = _deaths(names, hits, only)
+        for death in deaths:
+            with _folder(prepare) as folder:
+                ended = nursery.run(folder, death=death)
+                if ended.code != -signal.SIGKILL:
+                    raise Survived(f"not killed at {death}: exit {ended.code}\n{ended.said}")
+                check(folder, death)
     return Report(deaths=tuple(deaths))
 
 
@@ -100,31 +110,36 @@ def heard() -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
+def calling(point: str, act: Callable[[], object], *, hit: int = 1) -> Iterator[None]:
+    """Call a function at one hit of a point, counted from 1, inside the block; what it raises is raised there."""
+    with _listening(_at(point, hit, act)):
+        yield
+
+
+@contextlib.contextmanager
 def raising(point: str, error: BaseException, *, hit: int = 1) -> Iterator[None]:
     """Raise an error at one hit of a point, counted from 1, inside the block."""
-    left = Counter({point: hit})
 
-    def listen(name: str) -> None:
-        if name == point:
-            left[point] -= 1
-            if not left[point]:
-                raise error
+    def act() -> None:
+        raise error
 
-    with _listening(listen):
+    with calling(point, act, hit=hit):
         yield
 
 
 def kill_at(point: str, hit: int = 1) -> None:
     """Kill this process at a hit of a point, counted from 1."""
-    left = Counter({point: hit})
+    failpoints.listen(_at(point, hit, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+
+
+def _at(point: str, hit: int, act: Callable[[], object]) -> failpoints.Listener:
+    hits = count(1)
 
     def listen(name: str) -> None:
-        if name == point:
-            left[point] -= 1
-            if not left[point]:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if name == point and next(hits) == hit:
+            act()
 
-    failpoints.listen(listen)
+    return listen
 
 
 @contextlib.contextmanager
@@ -136,33 +151,13 @@ def _listening(listener: failpoints.Listener) -> Iterator[None]:
         failpoints.listen(None)
 
 
-def _heard(script: Script, prepare: Script | None, timeout_s: float) -> list[str]:
-    with _folder(prepare) as folder:
-        names = Path(f"{folder}.heard")
-        try:
-            ended = _start(script, folder, timeout_s, str(names))
-            if ended.returncode:
-                raise RuntimeError(f"the script failed with {ended.returncode}:\n{ended.stderr}")
-            return names.read_text().split()
-        finally:
-            names.unlink(missing_ok=True)
-
-
 def _deaths(names: Sequence[str], hits: int, only: str) -> list[Death]:
     counts = Counter(name for name in names if name.startswith(only))
     return [
         Death(point=name, hit=hit)
-        for name, count in counts.items()
-        for hit in sorted({*range(1, min(hits, count + 1)), count} if hits > 1 else {1})
+        for name, last in counts.items()
+        for hit in sorted({*range(1, min(hits, last + 1)), last} if hits > 1 else {1})
     ]
-
-
-def _start(script: Script, folder: Path, timeout_s: float, death: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", _PROGRAM, script.__module__, script.__qualname__, str(folder), death]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(  # noqa: S603 -- our own program
-        command, env=environment, capture_output=True, text=True, check=False, timeout=timeout_s
-    )
 
 
 @contextlib.contextmanager
@@ -174,18 +169,73 @@ def _folder(prepare: Script | None) -> Iterator[Path]:
         yield folder
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    code: int
+    said: str
+
+
+class _Nursery:
+    """A process that has imported the script, and forks a child for each run: much quicker than a process for each."""
+
+    def __init__(self, script: Script, timeout_s: float) -> None:
+        command = [sys.executable, "-c", _PROGRAM, script.__module__, script.__qualname__]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._timeout_s = timeout_s
+        self._process = subprocess.Popen(  # noqa: S603 -- our own program
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def run(self, folder: Path, *, heard: Path | None = None, death: Death | None = None) -> _Ended:
+        """Run the script once in a child: tell the points it hits to a file, or kill it at one."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        order = [str(folder), None if heard is None else str(heard), death and [death.point, death.hit]]
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        if not select.select([self._process.stdout], [], [], self._timeout_s)[0]:
+            raise TimeoutError(f"a run took longer than {self._timeout_s} s (death: {death})")
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the script's module cannot be imported; see above")
+        return _Ended(*json.loads(answer))
+
+
 _PROGRAM = """
-import importlib, sys
+import importlib, json, os, sys, tempfile
 from pathlib import Path
 from everlog.store import failpoints
 from everlog.testing.failpoints import kill_at
-module, name, folder, death = sys.argv[1:]
-script = getattr(importlib.import_module(module), name)
-if "\\n" in death:
-    point, hit = death.split("\\n")
-    kill_at(point, int(hit))
-else:
-    heard = open(death, "a")
-    failpoints.listen(lambda name: (heard.write(name + "\\n"), heard.flush()))
-script(Path(folder))
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+script = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+for order in sys.stdin:
+    folder, heard, death = json.loads(order)
+    with tempfile.TemporaryFile() as said:
+        child = os.fork()
+        if child == 0:
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            if death is not None:
+                kill_at(*death)
+            if heard is not None:
+                notes = open(heard, "a", buffering=1)
+                failpoints.listen(lambda name: notes.write(name + "\\n"))
+            try:
+                script(Path(folder))
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                os._exit(1)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said.seek(0)
+        print(json.dumps([code, said.read().decode(errors="replace")]), file=answers, flush=True)
 """

@@ -201,10 +201,16 @@ def test_results_that_say_the_same_are_taken_in_one_by_one(first, second):
 
 
 @pytest.mark.parametrize(("first", "second"), [("c1", "c2"), ("c2", "c1")])
-def test_results_of_several_rounds_in_a_row_stay_in_their_order(first, second):
-    """The client has left out the answer and the call between them."""
-    log = [*HELLO, call(first), result(first, "x"), user(f"go on, {LONG}"), result(second, "y"), result(first, "z")]
-    assert decided(log, [*HELLO, call(second), call(first), *log[4:]]) == Nothing(at=7)
+def test_results_whose_call_was_left_out_stay_in_their_order(first, second):
+    log = [*HELLO, call(first), result(first, "x and more"), call(second), result(second, "y")]
+    assert decided(log, [*log[:4], log[5]]) == Nothing(at=6)
+
+
+@pytest.mark.parametrize(("first", "second"), [("c1", "c2"), ("c2", "c1")])
+def test_results_that_come_after_the_person_spoke_again_stay_in_their_order(first, second):
+    """The window begins behind their calls."""
+    late = [user("meanwhile"), assistant(f"yes, {LONG}"), result(second, "y and more"), result(first, "x")]
+    assert decided([*HELLO, call(first), call(second), *late], late) == Nothing(at=8)
 
 
 def test_results_of_one_round_may_come_in_another_order():

@@ -9,9 +9,10 @@ from time import process_time
 
 import pytest
 
-from everlog.memory.tree.fold import View, Weigh, due, fit, settle, view_of
+from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, Weigh, due, fit, settle, view_of
 from everlog.memory.tree.nodes import index_of, label_of, level_of, pack, start_of, stop_of
-from everlog.memory.tree.render import FRAME_BYTES, line_bytes
+from everlog.memory.tree.render import FRAME_BYTES, Shown, line_bytes
+from everlog.tokens import size_bytes
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 PUSH = json.loads((VECTORS / "push.json").read_text("utf-8"))
@@ -167,6 +168,25 @@ def test_a_batch_that_lacks_a_node_goes_on_at_later_messages_below_the_budget():
     missing.clear()
     assert settle(held, 16, budget=budget + 1000, low=low, weigh=weigh) == held, "nothing new was said"
     assert len(settle(held, 17, budget=budget + 1000, low=low, weigh=weigh).lines) == 7
+
+
+def test_a_batch_merges_only_as_far_up_as_nodes_are_built():
+    def weigh(nids: Collection[int]) -> Mapping[int, int]:
+        return constant(100)([nid for nid in nids if level_of(nid) < 2])
+
+    held = settle(View(), 16, budget=FRAME_BYTES + 1500, low=FRAME_BYTES, weigh=weigh)
+    assert labels(held.lines) == [f"{start}+2" for start in range(0, 16, 2)]
+    assert held.owed
+
+
+@pytest.mark.covers("A121", "A123")
+@pytest.mark.parametrize("count", [1, 2, 3, 31, 100, 1023])
+def test_no_budget_is_ever_exceeded_by_a_single_byte(count: int):
+    weigh = all_built(lambda nid: 60 + index_of(nid) % 7)
+    for budget in range(MIN_BUDGET_BYTES, 1500):
+        shown = fit(settle(View(), count, budget=budget, low=budget, weigh=weigh), budget=budget, weigh=weigh)
+        texts = tuple((nid, "x" * size) for nid, size in weigh(shown.lines).items())
+        assert size_bytes(Shown(texts, shown.hidden, shown.notice).text) <= budget
 
 
 def test_a_larger_budget_splits_nothing():

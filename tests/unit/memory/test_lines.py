@@ -68,6 +68,12 @@ def test_an_escaped_text_neither_closes_a_tag_nor_passes_for_a_line(text: str):
     assert not re.search(r"(^|\s)[0-9]+\+[0-9]+\|", escape(text))
 
 
+@given(hostile)
+def test_a_shown_text_is_escaped(text: str):
+    assert unescape(shown(text)) == flatten(text)
+    assert escape(flatten(text)) == shown(text)
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -231,6 +231,16 @@ def test_after_five_tries_the_shortest_is_kept():
     assert node(verdict).fallback is False
 
 
+def test_a_try_that_is_no_shorter_than_its_source_is_never_kept():
+    state = window("user: " + "word " * 110)
+    (step,) = steps(state)
+    verdict: object = Again(step=step)
+    for _ in range(5):
+        assert isinstance(verdict, Again)
+        verdict = TREE.judge(state, verdict.step, answer("z" * 600))
+    assert (node(verdict).fallback, node(verdict).line.size_bytes <= LIMIT_BYTES) == (True, True)
+
+
 def test_after_five_replies_of_nothing_clauses_of_the_source_stand_in():
     state = window(long(0))
     (step,) = steps(state)

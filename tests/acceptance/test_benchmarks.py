@@ -1,0 +1,60 @@
+"""The benchmarks run, in their short form. How fast anything is, is not judged here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks._sheet import Sheet, percentile
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    strict = {**os.environ, "PYTHONWARNINGS": "error"}
+    return subprocess.run(command, check=False, cwd=ROOT, env=strict, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str):
+    ran = run("--quick", name)
+    rows = [line for line in ran.stdout.splitlines() if line.startswith(f"{name} ")]
+    assert ran.returncode == 0, ran.stderr
+    assert rows
+    assert not [row for row in rows if row.endswith((" ok", "MISSED"))]
+
+
+def test_there_is_a_benchmark_for_each_number_that_was_promised():
+    assert {"append", "export", "growth", "imports", "nodes", "postgres", "scan", "startup", "writers"} <= set(NAMES)
+
+
+def test_an_unknown_benchmark_is_refused_by_name():
+    ran = run("speed")
+    assert ran.returncode == 2
+    assert "no benchmark speed" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("bound", "kept"),
+    [
+        ({"at_most": 2}, True),
+        ({"at_most": 1.9}, False),
+        ({"at_least": 2}, True),
+        ({"at_least": 2.1}, False),
+        ({}, True),
+    ],
+)
+def test_a_missed_bound_is_marked_and_counted(bound: dict[str, float], kept: bool, capsys: pytest.CaptureFixture[str]):
+    sheet = Sheet("scan", quick=False)
+    sheet.row("read", "two rows", "SQLite", 2, "ms", **bound)
+    assert sheet.missed == (0 if kept else 1)
+    assert ("MISSED" in capsys.readouterr().out) == (not kept)
+
+
+def test_a_percentile_is_a_value_that_was_measured():
+    values = [4.0, 1.0, 3.0, 2.0]
+    assert [percentile(values, share) for share in (0.25, 0.5, 0.75, 0.99, 1)] == [1.0, 2.0, 3.0, 4.0, 4.0]
