@@ -17,9 +17,9 @@ def measure(sheet: Sheet) -> None:
         with folder() as place, opened(place / "everlog.db", encrypted=encrypted) as memory:
             thread = memory.thread("talk")
             grow(thread, count, size)
-            for _ in range(ROUNDS):
+            for _ in range(sheet.pick(ROUNDS, 1)):
                 times.take(_write, thread, place / "talk.jsonl")
-        sheet.row("export", f"{count:,} × {size} B", engine(encrypted=encrypted), count / times.best, "messages/s")
+        sheet.row("export", f"{count:,} × {size} B", engine(encrypted=encrypted), count / times.best, "msg/s")
 
 
 def _write(thread: Thread, path: Path) -> None:

@@ -64,7 +64,7 @@ def _grown(sheet: Sheet, thread: Thread, start: int, count: int) -> None:
     grown.take(grow, thread, count, SIZE, start=start)
     ran = pumped.take(thread.pump, Clipping())
     size = f"{count:,} × {SIZE} B"
-    sheet.row(f"append in units of 1,000, from {start:,}", size, engine(), (count - start) / grown.best, "messages/s")
+    sheet.row(f"append in units of 1,000, from {start:,}", size, engine(), (count - start) / grown.best, "msg/s")
     sheet.row("pump with a compactor that clips", size, engine(), ran.steps / pumped.best, "nodes/s")
 
 

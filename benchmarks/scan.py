@@ -19,15 +19,15 @@ def measure(sheet: Sheet) -> None:
         with folder() as place, opened(place / "everlog.db", encrypted=encrypted) as memory:
             thread = memory.thread("talk")
             grow(thread, count, size)
-            for _ in range(ROUNDS):
+            for _ in range(sheet.pick(ROUNDS, 1)):
                 rows.take(_rows, place / "everlog.db")
                 read.take(_read, thread)
                 verified.take(_verify, thread)
         name = engine(encrypted=encrypted)
         sheet.row("rows alone, as SQLite gives them", shape, name, rows.best * 1000, "ms")
         sheet.row("read all entries", shape, name, read.best * 1000, "ms", at_most=2_000)
-        sheet.row("read all entries", shape, name, count / read.best, "messages/s")
-        sheet.row("verify all entries", shape, name, count / verified.best, "messages/s")
+        sheet.row("read all entries", shape, name, count / read.best, "msg/s")
+        sheet.row("verify all entries", shape, name, count / verified.best, "msg/s")
 
 
 def _rows(path: Path) -> None:

@@ -75,7 +75,7 @@ def measure(sheet: Sheet) -> None:
         sheet.row(f"8 naive writers, {disk}", size, engine(synchronous="FULL"), naive.rate, "turns/s")
         sheet.row(f"ours / naive, {disk}", size, name, ours.rate / naive.rate, "×", at_least=2 if slow else None)
         sheet.row(f"8 writers, p99, {disk}", size, name, ours.ms(0.99), "ms", at_most=100)
-        sheet.row(f"8 naive writers, longest wait, {disk}", size, engine(synchronous="FULL"), naive.ms(1), "ms")
+        sheet.row(f"8 naive writers, longest, {disk}", size, engine(synchronous="FULL"), naive.ms(1), "ms")
         sheet.row(f"8 writers, errors, {disk}", size, name, len(ours.errors), "", at_most=0)
 
 

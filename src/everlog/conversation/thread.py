@@ -164,7 +164,7 @@ class Thread:
 
 def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) -> tuple[str, Appended]:
     row = log.ensure(unit, key) if thread is None else log.load(unit, thread)
-    if not row.turns and turns[0].more:
+    if not row.turns and turns and turns[0].more:
         turns = [replace(turns[0], more=False), *turns[1:]]
     appended = log.append(unit, row, turns)
     mark_tree(unit, row.id, upto=appended.stop)

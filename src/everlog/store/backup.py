@@ -76,13 +76,18 @@ def backup(store: Store, target: Path, progress: Progress | None = None) -> Back
             raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
     partial = _partial(target)
     engine = store.engine
-    if isinstance(engine, SQLiteEngine):
-        keys = engine.maintain(lambda raw: _copy_sqlite(raw, partial, progress))
-    elif isinstance(engine, PostgresEngine):
-        keys = dump.write(engine, partial, progress)
-    else:
-        raise Mistake("a store on a borrowed connection cannot be backed up; open the database by its address")
-    _settle(partial)
+    partial.touch(mode=0o600)
+    try:
+        if isinstance(engine, SQLiteEngine):
+            keys = engine.maintain(lambda raw: _copy_sqlite(raw, partial, progress))
+        elif isinstance(engine, PostgresEngine):
+            keys = dump.write(engine, partial, progress)
+        else:
+            raise Mistake("a store on a borrowed connection cannot be backed up; open the database by its address")
+        _settle(partial)
+    except BaseException:
+        _partial(target)
+        raise
     hit("backup.copied")
     encrypted = store.encryption() != "off"
     _write_keys(keys_file, keys if encrypted else None)
@@ -203,7 +208,7 @@ def _write_keys(path: Path, keys: Sequence[dump.KeyRow] | None) -> None:
 def _read_keys(path: Path) -> list[dump.KeyRow]:
     try:
         document: Any = json.loads(path.read_text("utf-8"))
-        keys: list[Any] = document["keys"] if document["everlog"] == "wrapped keys" else None
+        keys: Any = document["keys"] if document["everlog"] == "wrapped keys" else None
         rows = [row | {"wrapped": base64.b64decode(row["wrapped"], validate=True)} for row in keys]
         return [tuple(row[name] for name in _KEY_COLUMNS) for row in rows]
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -55,14 +55,14 @@ class Gate:
                 del self._inside[me]
             self._changed.notify_all()
 
-    def shut(self) -> None:
-        """Let nobody else in, and wait until all others are out, but not for ever."""
+    def shut(self) -> bool:
+        """Let nobody else in, and wait until all others are out, but not for ever; return whether they are."""
         me = threading.get_ident()
         until = time.monotonic() + WAIT_S
         with self._changed:
             self._changed.wait_for(lambda: self._held_by is None, WAIT_S)
             self._held_by = me
-            self._changed.wait_for(lambda: not self._inside.keys() - {me}, until - time.monotonic())
+            return self._changed.wait_for(lambda: not self._inside.keys() - {me}, until - time.monotonic())
 
     def open(self) -> None:
         """Let them in again."""
@@ -71,29 +71,35 @@ class Gate:
             self._changed.notify_all()
 
 
+class _Hooks:
+    """What is done around each fork of this process; one thread forks at a time."""
+
+    def __init__(self) -> None:
+        self.engines: weakref.WeakSet[Forkable] = weakref.WeakSet()
+        self._told: list[Forkable] = []
+        self._forking = threading.Lock()
+
+    def before(self) -> None:
+        self._forking.acquire()
+        self._told = list(self.engines)
+        for engine in self._told:
+            engine.before_fork()
+
+    def after_in_parent(self) -> None:
+        for engine in self._told:
+            engine.after_fork_in_parent()
+        self._forking.release()
+
+    def after_in_child(self) -> None:
+        for engine in self._told:
+            engine.after_fork_in_child()
+        self._forking = threading.Lock()
+
+
+_hooks = _Hooks()
+os.register_at_fork(before=_hooks.before, after_in_parent=_hooks.after_in_parent, after_in_child=_hooks.after_in_child)
+
+
 def survive(engine: Forkable) -> None:
     """Tell an engine of every fork for as long as it lives."""
-    _engines.add(engine)
-
-
-_engines: "weakref.WeakSet[Forkable]" = weakref.WeakSet()
-_told: list[Forkable] = []
-
-
-def _before() -> None:
-    _told[:] = _engines
-    for engine in _told:
-        engine.before_fork()
-
-
-def _after_in_parent() -> None:
-    while _told:
-        _told.pop().after_fork_in_parent()
-
-
-def _after_in_child() -> None:
-    while _told:
-        _told.pop().after_fork_in_child()
-
-
-os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    _hooks.engines.add(engine)

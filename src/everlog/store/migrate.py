@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine.url import make_url
@@ -22,6 +22,9 @@ from everlog.errors import Mistake, SchemaMismatch, StoreUnavailable
 from everlog.store.failpoints import hit
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
+
+if TYPE_CHECKING:
+    import psycopg
 
 VERSION_TABLE = "everlog_version"
 REVISIONS = ("0001",)
@@ -68,9 +71,7 @@ def version(engine: SQLiteEngine | PostgresEngine) -> str | None:
     """
     if isinstance(engine, PostgresEngine):
         with engine.maintain() as raw:
-            there = raw.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
-            row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if there and there[0] else None
-            return None if row is None else str(row[0])
+            return postgres_version(raw.cursor())
     return engine.maintain(lambda raw: sqlite_version(raw, engine.path), wal=False)
 
 
@@ -132,6 +133,13 @@ def _upgrade_sqlite(raw: sqlite3.Connection, path: Path | None, attributes: dict
 def _run(connection: Connection, attributes: dict[str, Any]) -> None:
     # Loaded only when a schema changes: its toolkit would take a third of the time that opening a database takes.
     import_module("everlog.store.migrations.run").run(connection, attributes)
+
+
+def postgres_version(raw: "psycopg.Cursor[Any]") -> str | None:
+    """Return the revision of an open PostgreSQL database, or None if it has none of our tables."""
+    there = raw.execute("SELECT to_regclass(%s) IS NOT NULL", [VERSION_TABLE]).fetchone()
+    row = raw.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if there and there[0] else None
+    return None if row is None else str(row[0])
 
 
 def sqlite_version(raw: sqlite3.Connection, path: Path | None) -> str | None:

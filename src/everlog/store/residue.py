@@ -53,9 +53,9 @@ def residue(store: Store, probes: Sequence[Probe] | None, *, wrapper: str = "") 
         return _postgres(store, wrapper)
     if engine.path is None:
         return Residue(clean=True)
-    if not truncate(engine):
+    if not truncate(engine, wait_s=WAIT_S):
         return Residue(clean=False, holds=(WAITING,))
-    if (probes is None or found_in(engine.path, probes)) and not rewrite(engine):
+    if (probes is None or found_in(engine.path, probes)) and not rewrite(engine, wait_s=WAIT_S):
         return Residue(clean=False, holds=(WAITING,))
     return Residue(clean=True)
 
@@ -85,7 +85,7 @@ def found_in(path: Path, probes: Sequence[Probe]) -> bool:
     return False
 
 
-def truncate(engine: SQLiteEngine, *, wait_s: float = WAIT_S) -> bool:
+def truncate(engine: SQLiteEngine, *, wait_s: float) -> bool:
     """Fold the write-ahead log into the file and cut it to nothing; return False if others are in the way too long."""
 
     def act(raw: sqlite3.Connection) -> bool:
@@ -99,7 +99,7 @@ def truncate(engine: SQLiteEngine, *, wait_s: float = WAIT_S) -> bool:
     return engine.maintain(act)
 
 
-def rewrite(engine: SQLiteEngine, *, wait_s: float = WAIT_S) -> bool:
+def rewrite(engine: SQLiteEngine, *, wait_s: float) -> bool:
     """Write the whole file anew from its live rows; return False if a reader still needs the log of the old one.
 
     Raises:

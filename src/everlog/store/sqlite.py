@@ -15,7 +15,7 @@ from typing import TypeVar
 from everlog.errors import StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.files import connect, translated
-from everlog.store.fork import Gate, survive
+from everlog.store.fork import WAIT_S, Gate, survive
 from everlog.store.statements import Compiled, Compiler, flat
 from everlog.store.writer import Writer
 
@@ -39,17 +39,20 @@ class SQLiteConnection:
         """SQLite has no second wall: statements are scoped, and that is checked when they are compiled."""
 
     def ask(self, compiled: Compiled, params: Params) -> Answer:
-        rows = self._raw.execute(compiled.sql, _bound(compiled, params)).fetchall()
+        rows = self.execute(compiled, params).fetchall()
         return lambda: rows
 
     def run(self, compiled: Compiled, params: Sequence[Params]) -> None:
         if len(params) == 1:
-            self._raw.execute(compiled.sql, _bound(compiled, params[0]))
+            self.execute(compiled, params[0])
         else:
-            self._raw.executemany(compiled.sql, [_bound(compiled, one) for one in params])
+            self._raw.executemany(compiled.sql, [bound(compiled, one) for one in params])
 
     def count(self, compiled: Compiled, params: Params) -> int:
-        return self._raw.execute(compiled.sql, _bound(compiled, params)).rowcount
+        return self.execute(compiled, params).rowcount
+
+    def execute(self, compiled: Compiled, params: Params) -> sqlite3.Cursor:
+        return self._raw.execute(compiled.sql, bound(compiled, params))
 
 
 class SQLiteEngine:
@@ -68,7 +71,8 @@ class SQLiteEngine:
 
     def _start(self) -> None:
         self._gate = Gate()
-        self._writer = Writer(self.path, self._gate, self._connect)
+        self._writer = Writer(self.path, self._connect)
+        self._paused = False
         self._idle: deque[sqlite3.Connection] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -77,7 +81,7 @@ class SQLiteEngine:
 
     def write(self, name: str, act: Callable[[Connection], T]) -> T:
         """Run a unit in the writer thread and wait for its commit."""
-        return self.submit(name, act).result()
+        return self._writer.run(name, lambda raw: act(SQLiteConnection(raw, self._compiler)))
 
     def submit(self, name: str, act: Callable[[Connection], T]) -> "Future[T]":
         """Queue a unit; the future is done when it is committed, or has failed and left nothing."""
@@ -111,11 +115,11 @@ class SQLiteEngine:
             wal: put the file in write-ahead mode first, which changes it.
         """
         if self._memory is not None:
-            self._gate.shut()
+            self._stop()
             try:
                 return act(self._memory)
             finally:
-                self._gate.open()
+                self._go_on()
         with self._gate, translated(self.path):
             raw = connect(self.path, synchronous=self.synchronous, wal=wal)
             try:
@@ -137,13 +141,13 @@ class SQLiteEngine:
 
     def before_fork(self) -> None:
         """Close every file, so that none is inherited; a database in memory is copied as it is."""
-        self._gate.shut()
-        self._writer.disconnect()
-        self._close_idle()
+        if self._stop():
+            self._writer.disconnect()
+            self._close_idle()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._gate.open()
+        self._go_on()
 
     def after_fork_in_child(self) -> None:
         """Begin with a queue and threads of its own; what the parent's would still touch is never freed here."""
@@ -151,6 +155,16 @@ class SQLiteEngine:
         self._start()
         if self._closed:
             self._writer.close()
+
+    def _stop(self) -> bool:
+        """Wait until nobody is inside, but not for ever; return whether nobody is."""
+        self._paused = self._writer.pause(WAIT_S)
+        return self._gate.shut() and self._paused
+
+    def _go_on(self) -> None:
+        self._gate.open()
+        if self._paused:
+            self._writer.resume()
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -174,5 +188,6 @@ class SQLiteEngine:
             self._idle.pop().close()
 
 
-def _bound(compiled: Compiled, params: Params) -> Params:
+def bound(compiled: Compiled, params: Params) -> Params:
+    """Return parameters as SQLite takes them."""
     return {**params, **{name: flat(params[name]) for name in compiled.lists}} if compiled.lists else params

@@ -140,7 +140,7 @@ def open_store(
     try:
         prepare(engine, encrypted=keys is not None)
         store = Store(engine, Vault(keys), clock)
-        _check_keys(store, keys, encrypting=encrypting)
+        check_keys(store, keys, encrypting=encrypting)
     except BaseException:
         engine.close()
         raise
@@ -179,7 +179,12 @@ def engine_of(address: str, synchronous: str = "NORMAL", *, prepared: bool = Tru
     return SQLiteEngine(path.expanduser().absolute(), synchronous=synchronous.upper())
 
 
-def _check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> None:
+def check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> None:
+    """Make sure that the keys given are those that the database needs.
+
+    Raises:
+        KeyTrouble: they are not.
+    """
     state = store.encryption()
     encrypted = state != "off"
     if encrypted and keys is None:

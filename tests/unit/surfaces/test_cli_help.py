@@ -46,6 +46,8 @@ Look after:
   stats        Count what is in the database.
   verify       Prove that nothing is missing or changed.
   doctor       Check database, keys and pending work; --fix finishes what is pending.
+  backup       Write a copy of the database while it is in use.
+  restore      Make a database from a backup.
   db upgrade   Make or upgrade the tables of a server's database.
 
 Protect:

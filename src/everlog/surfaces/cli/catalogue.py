@@ -36,6 +36,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("stats", "care:stats", "Count what is in the database."),
         Command("verify", "care:verify", "Prove that nothing is missing or changed."),
         Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
+        Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
+        Command("restore", "copies:restore", "Make a database from a backup."),
         Command("db upgrade", "upgrade:upgrade", "Make or upgrade the tables of a server's database."),
     ),
     "Protect": (

@@ -1,0 +1,174 @@
+"""Verification: a log that is whole has no faults, and each kind of damage is found where it is."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from everlog import Everlog, MasterKeys, Media, Message, NewTurn, Origin
+from everlog.log import Fault
+from everlog.store import open_store
+from everlog.store.sqlite import SQLiteEngine
+from everlog.testing import FrozenClock
+
+PNG = Media(media_type="image/png", content=b"the bytes of a picture" * 20)
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def memory(request: pytest.FixtureRequest) -> Iterator[Everlog]:
+    """A log with a thread of ten entries, a fork of it inside a turn, and an erased turn."""
+    keys = MasterKeys([bytes(32)]) if request.param == "encrypted" else None
+    clock = FrozenClock(step=timedelta(milliseconds=1))
+    with Everlog(open_store(":memory:", keys=keys, clock=clock)) as memory:
+        thread = memory.thread("t")
+        for n in range(4):
+            parts = (PNG,) if n == 1 else ()
+            asked = Message(kind="user", text=f"question {n}", parts=parts)
+            said = [asked, Message(kind="assistant", text=f"answer {n}", model="m")]
+            thread.turn(said, origin=Origin(request="r", user=f"u{n}"))
+        thread.extend([NewTurn(messages=(Message(kind="note", text="noted"),) * 2)])
+        fork = thread.fork(5, "f")
+        fork.append("assistant", "another answer")
+        fork.append("user", "and on")
+        memory.erase(user="u3")
+        yield memory
+
+
+def execute(memory: Everlog, *statements: str) -> None:
+    """Damage the database; `:t` and `:f` stand for the ids of the thread and the fork."""
+    ids = {"t": memory.thread("t").id, "f": memory.thread("f").id}
+    engine = memory.store.engine
+    assert isinstance(engine, SQLiteEngine)
+    for statement in statements:
+        assert engine.maintain(lambda raw, sql=statement: raw.execute(sql, ids).rowcount)  # type: ignore[misc]
+
+
+def faults(memory: Everlog, key: str) -> list[Fault]:
+    return [fault for part in memory.verify(key) for fault in part.faults]
+
+
+def test_a_log_that_is_whole_has_no_faults(memory: Everlog):
+    parts = list(memory.verify())
+    assert [part.faults for part in parts if part.faults] == []
+    assert {(part.thread, part.of) for part in parts} == {
+        (memory.thread(key).id, n) for key, n in (("t", 10), ("f", 7))
+    }
+    assert {part.stop for part in parts if part.thread == memory.thread("f").id} == {0, 5, 7}
+
+
+HERE = "tenant = 'default' AND thread = :t"
+DAMAGES: dict[str, tuple[str, int, str]] = {
+    "another body": (
+        f"UPDATE entry SET body = (SELECT body FROM entry WHERE {HERE} AND i = 3) WHERE {HERE} AND i = 1",
+        1,
+        "not what was stored|changed or moved",
+    ),
+    "a flipped bit": (
+        f"UPDATE entry SET body = CAST(substr(body, 1, length(body) - 1) || x'00' AS BLOB) WHERE {HERE} AND i = 1",
+        1,
+        "not what was stored|changed or moved",
+    ),
+    "no mark": (
+        f"UPDATE entry SET body = CAST(x'07' || substr(body, 2) AS BLOB) WHERE {HERE} AND i = 1",
+        1,
+        "neither plain nor sealed",
+    ),
+    "a deleted row": (f"DELETE FROM entry WHERE {HERE} AND i = 4", 4, "the entry is missing"),
+    "another kind": (f"UPDATE entry SET kind = 5 WHERE {HERE} AND i = 2", 2, "not what was stored"),
+    "another time": (f"UPDATE entry SET at = at + 1 WHERE {HERE} AND i = 2", 2, "not what was stored"),
+    "another turn": (f"UPDATE entry SET turn = 0 WHERE {HERE} AND i = 2", 2, "not what was stored"),
+    "another request": (f"UPDATE entry SET request = 'x' WHERE {HERE} AND i = 2", 2, "not what was stored"),
+    "no request": (f"UPDATE entry SET request = NULL WHERE {HERE} AND i = 2", 2, "not what was stored"),
+    "another model": (f"UPDATE entry SET model = 'x' WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "another print": (f"UPDATE entry SET fp = zeroblob(16) WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "another chain": (f"UPDATE entry SET chain = zeroblob(16) WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "a call": (f"UPDATE entry SET call = zeroblob(16) WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "another hash": (f"UPDATE entry SET hash = zeroblob(16) WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "no hash": (f"UPDATE entry SET hash = NULL WHERE {HERE} AND i = 1", 1, "not what was stored"),
+    "another size": (f"UPDATE entry SET size = size + 1 WHERE {HERE} AND i = 1", 1, "its size is"),
+    "a missing turn": (f"DELETE FROM turn WHERE {HERE} AND n = 1", 2, "its turn 1 is missing"),
+    "a turn that begins later": (f"UPDATE turn SET first = 3 WHERE {HERE} AND n = 1", 2, "said to begin at 3"),
+    "a turn that begins before": (f"UPDATE turn SET first = 0 WHERE {HERE} AND n = 1", 2, "said to begin at 0"),
+    "a missing picture": (f"DELETE FROM blob WHERE {HERE}", 2, "1 of its images, sounds or files"),
+    "another picture": (
+        f"UPDATE blob SET body = substr(body, 1, 40) WHERE {HERE}",
+        2,
+        "1 of its images, sounds or files",
+    ),
+    "half a tombstone": (f"UPDATE entry SET body = NULL WHERE {HERE} AND i = 1", 1, "something of its content is left"),
+    "a tombstone's size": (f"UPDATE entry SET size = 99 WHERE {HERE} AND i = 6", 6, "something of its content is left"),
+    "a tombstone's print": (f"UPDATE entry SET fp = zeroblob(16) WHERE {HERE} AND i = 6", 6, "of its content is left"),
+    "a tombstone's model": (f"UPDATE entry SET model = 'm' WHERE {HERE} AND i = 7", 7, "of its content is left"),
+    "an end too low": (f"UPDATE thread SET next = 9 WHERE {HERE}", 9, "above the thread's end, 9"),
+    "an end too high": (f"UPDATE thread SET next = 11 WHERE {HERE}", 10, "the entry is missing"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_kind_of_damage_is_found_where_it_is(memory: Everlog, damage: str):
+    statement, i, what = DAMAGES[damage]
+    execute(memory, statement)
+    found = faults(memory, "t")
+    at = [fault for fault in found if fault.i == i]
+    assert at, found
+    assert any(_matches(what, fault.what) for fault in at), found
+    assert {fault.thread for fault in found} == {memory.thread("t").id}
+    assert not [fault for fault in found if "question" in fault.what or "answer" in fault.what]
+
+
+def _matches(what: str, found: str) -> bool:
+    return any(one in found for one in what.split("|"))
+
+
+def test_two_rows_that_changed_places_are_found(memory: Everlog):
+    swap = [f"UPDATE entry SET i = {to} WHERE {HERE} AND i = {i}" for i, to in ((1, 99), (3, 1), (99, 3))]
+    execute(memory, *swap)
+    assert {fault.i for fault in faults(memory, "t")} >= {1, 3}
+
+
+def test_a_fork_sees_damage_in_what_it_shares_and_the_parent_none_in_the_forks_own(memory: Everlog):
+    execute(memory, f"UPDATE entry SET at = 0 WHERE {HERE} AND i = 1")
+    assert [fault.i for fault in faults(memory, "f")] == [1]
+    execute(memory, "UPDATE entry SET at = 0 WHERE tenant = 'default' AND thread = :f AND i = 6")
+    assert [fault.i for fault in faults(memory, "f")] == [1, 6]
+    assert [fault.i for fault in faults(memory, "t")] == [1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE segment SET upto = 0",
+        "UPDATE segment SET upto = 8",
+        "INSERT INTO segment SELECT tenant, thread, n + 1, owner, upto FROM segment",
+        "INSERT INTO segment SELECT tenant, thread, n + 1, owner, upto - 1 FROM segment",
+    ],
+)
+def test_stretches_that_do_not_fit_together_are_found(memory: Everlog, statement: str):
+    execute(memory, statement)
+    assert any("do not fit together" in fault.what for fault in faults(memory, "f"))
+
+
+def test_a_wrong_count_of_turns_is_found(memory: Everlog):
+    execute(memory, f"UPDATE thread SET turns = turns + 1 WHERE {HERE}")
+    assert [fault.what for fault in faults(memory, "t")] == ["its last turn is 4, but it counts 6"]
+
+
+def test_words_that_stand_unsealed_in_an_encrypted_database_are_found(memory: Everlog):
+    if memory.store.vault.provider is None:
+        return
+    execute(memory, f"UPDATE entry SET body = x'005B2278225D' WHERE {HERE} AND i = 1")
+    assert [fault.i for fault in faults(memory, "t")] == [1]
+
+
+def test_a_key_that_is_gone_is_found(memory: Everlog):
+    if memory.store.vault.provider is None:
+        return
+    execute(memory, "DELETE FROM wrapped_key WHERE tenant = 'default' AND owner = :t")
+    assert [fault.i for fault in faults(memory, "t")] == [0, 1, 2, 3, 4, 5, 8, 9]
+
+
+def test_long_threads_are_verified_page_by_page(memory: Everlog):
+    memory.thread("long").extend([NewTurn(messages=(Message(kind="user", text=f"{n}"),)) for n in range(2_345)])
+    assert [(part.stop, part.of) for part in memory.verify("long")] == [
+        (stop, 2_345) for stop in (0, 1_000, 2_000, 2_345)
+    ]
