@@ -64,7 +64,7 @@ def folder() -> Iterator[Path]:
 
 def opened(path: Path, *, encrypted: bool = False, synchronous: str = "NORMAL") -> Everlog:
     """Open a new database, with a new master key if it is to be encrypted."""
-    return everlog.open(path, keys=MasterKeys([os.urandom(32)]) if encrypted else None, synchronous=synchronous)
+    return everlog.open(path, keys=MasterKeys(keys=[os.urandom(32)]) if encrypted else None, synchronous=synchronous)
 
 
 def engine(*, encrypted: bool = False, synchronous: str = "NORMAL") -> str:

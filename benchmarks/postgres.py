@@ -80,7 +80,7 @@ def _measured(sheet: Sheet, relay: Relay, url: str, *, encrypted: bool) -> None:
     times = Times()
     whole: list[int] = []
     reply: list[int] = []
-    with everlog.open(url, keys=MasterKeys([os.urandom(32)]) if encrypted else None) as memory:
+    with everlog.open(url, keys=MasterKeys(keys=[os.urandom(32)]) if encrypted else None) as memory:
         thread = memory.thread("talk")
         for i in range(sheet.pick(400, 5) + WARM):
             before = relay.trips

@@ -23,7 +23,7 @@ from everlog.store.postgres import PostgresEngine
 from everlog.testing import FrozenClock
 from tests.postgres import PostgresDatabase, PostgresServer
 
-KEYS = MasterKeys([bytes(range(32))])
+KEYS = MasterKeys(keys=[bytes(range(32))])
 EVERY_STORE = ["sqlite-plain", "sqlite-encrypted", "postgresql-plain", "postgresql-encrypted"]
 
 

@@ -21,7 +21,7 @@ from everlog.testing.failpoints import heard, raising
 from tests.conformance.conftest import KEYS, Database
 from tests.conformance.log_model import World, dump, keys_of
 
-NEW_KEYS = MasterKeys([bytes(range(1, 33))])
+NEW_KEYS = MasterKeys(keys=[bytes(range(1, 33))])
 
 
 class Interrupted(BaseException):
@@ -328,7 +328,7 @@ def test_on_a_server_a_receipt_is_final_when_the_master_key_is_retired(database:
     if not database.encrypted:
         assert "encrypt" in receipt.holds[0]
         return
-    both = database.open(keys=MasterKeys([*NEW_KEYS.keys, *KEYS.keys]))
+    both = database.open(keys=MasterKeys(keys=[*NEW_KEYS.keys, *KEYS.keys]))
     assert Everlog(both, tenant="t").resume()[0].state == "pending"
     list(rotate(both))
     (final,) = Everlog(database.open(keys=NEW_KEYS), tenant="t").resume()

@@ -31,8 +31,8 @@ from tests.unit.store.sealed_sample import (
     words,
 )
 
-OTHER = MasterKeys([bytes(range(100, 132))])
-BOTH = MasterKeys([*OTHER.keys, *KEYS.keys])
+OTHER = MasterKeys(keys=[bytes(range(100, 132))])
+BOTH = MasterKeys(keys=[*OTHER.keys, *KEYS.keys])
 KEY_ROWS = scoped(rows.wrapped_key).select(rows.wrapped_key.c.owner, rows.wrapped_key.c.version)
 DROP_KEYS = scoped(rows.wrapped_key).delete()
 

@@ -116,7 +116,7 @@ def test_an_encrypted_one_is_clean_when_the_master_key_that_wrapped_is_retired(d
     fill(store, "ada", 1, 1)
     waiting = Residue(clean=False, holds=(POSTGRES_SEALED.format(KEYS.name),))
     assert residue.residue(store, [], wrapper=KEYS.name) == waiting
-    new = MasterKeys([bytes(range(50, 82)), *KEYS.keys])
+    new = MasterKeys(keys=[bytes(range(50, 82)), *KEYS.keys])
     both = database.open(keys=new)
     assert residue.residue(both, [], wrapper=KEYS.name) == waiting
     list(rotate(both))

@@ -88,19 +88,24 @@ class Everlog:
     def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
         """Erase a thread, or all turns of an end user, and return the receipt.
 
+        An erasure that was cut off before is finished first, so that the same call, made again, comes to the same.
+
         Raises:
             Mistake: not exactly one of them is named.
             UnknownThread: there is no such thread.
         """
-        if thread is not None and user is None:
+        if (thread is None) == (user is None):
+            raise Mistake("name a thread or a user to erase, one of the two")
+        self._finish_begun()
+        if thread is not None:
             found = self.store.read(self.name, partial(log.find, key=thread))
             return log.erase_thread(self.store, self.name, found.id)
-        if user is None or thread is not None:
-            raise Mistake("name a thread or a user to erase, one of the two")
+        assert user is not None
         return log.erase_user(self.store, self.name, user, dropped=_due)
 
     def erase_tenant(self) -> Receipt:
         """Erase everything of this tenant; only receipts stay."""
+        self._finish_begun()
         return log.erase_tenant(self.store, self.name)
 
     def resume(self) -> list[Receipt]:
@@ -147,6 +152,9 @@ class Everlog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _finish_begun(self) -> None:
+        log.resume(self.store, self.name, dropped=_due, states=["rows"])
 
     def _redact(self, message: Message) -> Message:
         if self._redactor is None:

@@ -33,6 +33,7 @@ PROBES = 64
 
 Target = Literal["thread", "user", "tenant"]
 State = Literal["rows", "files", "pending", "done"]
+UNFINISHED: tuple[State, ...] = ("rows", "files", "pending")
 Dropped = Callable[[Unit, str, int], None]
 """Told of each thread in which entries were erased, by id and number of entries, in the same unit: what was derived from
 them is gone."""
@@ -103,9 +104,18 @@ def erase_tenant(store: Store, tenant: str) -> Receipt:
     return _finish(store, tenant, receipt, probes)
 
 
-def resume(store: Store, tenant: str, *, dropped: Dropped | None = None) -> list[Receipt]:
-    """Go on with erasures that were killed or had to wait; return their receipts."""
-    waiting = [receipt for receipt in receipts(store, tenant) if receipt.state != "done"]
+def resume(
+    store: Store, tenant: str, *, dropped: Dropped | None = None, states: Sequence[State] = UNFINISHED
+) -> list[Receipt]:
+    """Go on with erasures that were killed or had to wait; return their receipts.
+
+    Args:
+        store: the database.
+        tenant: whose erasures.
+        dropped: told of threads in which something is to be derived anew.
+        states: which of them, by how far they have come.
+    """
+    waiting = [receipt for receipt in receipts(store, tenant) if receipt.state in states]
     return [_finish(store, tenant, receipt, None, dropped) for receipt in waiting]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from everlog.errors import Damaged, KeyTrouble, Mistake
+from everlog.errors import Damaged, KeyTrouble, Mistake, StoreUnavailable
 from everlog.store import dump, migrate
 from everlog.store.failpoints import hit
 from everlog.store.files import connect, translated
@@ -76,8 +76,8 @@ def backup(store: Store, target: Path, progress: Progress | None = None) -> Back
             raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
     partial = _partial(target)
     engine = store.engine
-    partial.touch(mode=0o600)
     try:
+        _private(partial)
         if isinstance(engine, SQLiteEngine):
             keys = engine.maintain(lambda raw: _copy_sqlite(raw, partial, progress))
         elif isinstance(engine, PostgresEngine):
@@ -214,6 +214,16 @@ def _read_keys(path: Path) -> list[dump.KeyRow]:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise KeyTrouble(
             f"{path} is no file of wrapped keys; `everlog backup` writes one beside each backup"
+        ) from error
+
+
+def _private(path: Path) -> None:
+    """Make an empty file that only its owner can read."""
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path}: unable to open database file ({error.strerror}); does the folder exist?"
         ) from error
 
 

@@ -55,7 +55,7 @@ class KeyProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MasterKeys:
     """Master keys held in memory: the first wraps, all of them unwrap."""
 
@@ -73,7 +73,7 @@ class MasterKeys:
             KeyTrouble: not base64, or not 32 bytes each.
         """
         try:
-            return cls([base64.b64decode(word, validate=True) for word in text.replace(",", " ").split()])
+            return cls(keys=[base64.b64decode(word, validate=True) for word in text.replace(",", " ").split()])
         except ValueError as error:
             raise KeyTrouble(f"the master key is not base64 of {KEY_BYTES} bytes; {MAKE_ONE}") from error
 

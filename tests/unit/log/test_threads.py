@@ -1,5 +1,6 @@
 """Threads and forks: keys, segments, where turns go on."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -32,7 +33,8 @@ def test_an_unknown_thread_is_named_in_the_error(memory: Everlog):
         memory.thread("nowhere").row,
         partial(list, memory.thread("nowhere").entries()),
         memory.thread("nowhere").pump,
-    ):
+    ]
+    for act in acts:
         with pytest.raises(UnknownThread, match="'nowhere'"):
             act()
 
@@ -126,6 +128,8 @@ def test_a_thread_that_is_held_knows_when_it_was_erased(memory: Everlog):
     held = memory.thread("t")
     assert held.row().next == 2
     memory.erase(thread="t")
-    for act in (held.row, partial(list, held.entries()), partial(held.append, "user", "x"), partial(held.fork, 1, "f")):
+    entries = held.entries()
+    acts: list[Callable[[], object]] = [held.row, lambda: list(entries), lambda: held.append("user", "x")]
+    for act in (*acts, lambda: held.fork(1, "f")):
         with pytest.raises(Erased, match="was erased"):
             act()

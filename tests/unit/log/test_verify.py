@@ -17,7 +17,7 @@ PNG = Media(media_type="image/png", content=b"the bytes of a picture" * 20)
 @pytest.fixture(params=["plain", "encrypted"])
 def memory(request: pytest.FixtureRequest) -> Iterator[Everlog]:
     """A log with a thread of ten entries, a fork of it inside a turn, and an erased turn."""
-    keys = MasterKeys([bytes(32)]) if request.param == "encrypted" else None
+    keys = MasterKeys(keys=[bytes(32)]) if request.param == "encrypted" else None
     clock = FrozenClock(step=timedelta(milliseconds=1))
     with Everlog(open_store(":memory:", keys=keys, clock=clock)) as memory:
         thread = memory.thread("t")

@@ -69,7 +69,7 @@ def test_a_plain_value_has_version_nought():
 
 
 def test_a_master_key_wraps_and_unwraps_in_one_place():
-    keys = MasterKeys([ONE])
+    keys = MasterKeys(keys=[ONE])
     wrapped = keys.wrap(TWO, b"here", bytes(12))
     assert keys.unwrap(keys.name, wrapped, b"here") == TWO
     for broken, place in ((wrapped, b"there"), (wrapped[:-1], b"here"), (b"", b"here"), (wrapped[:5], b"here")):
@@ -78,15 +78,15 @@ def test_a_master_key_wraps_and_unwraps_in_one_place():
 
 
 def test_of_two_master_keys_the_first_wraps_and_both_unwrap():
-    old, both = MasterKeys([ONE]), MasterKeys([TWO, ONE])
-    assert both.name == MasterKeys([TWO]).name != old.name
+    old, both = MasterKeys(keys=[ONE]), MasterKeys(keys=[TWO, ONE])
+    assert both.name == MasterKeys(keys=[TWO]).name != old.name
     assert both.unwrap(old.name, old.wrap(b"k" * 32, b"here", bytes(12)), b"here") == b"k" * 32
     with pytest.raises(KeyTrouble, match=f"written with master key {both.name}, but the one given is {old.name}"):
         old.unwrap(both.name, both.wrap(b"k" * 32, b"here", bytes(12)), b"here")
 
 
 def test_a_name_tells_nothing_of_its_key_and_a_key_is_not_shown():
-    keys = MasterKeys([TWO])
+    keys = MasterKeys(keys=[TWO])
     assert len(keys.name) == 12
     assert all(secret not in repr(keys) for secret in (TWO.hex(), text(TWO), str(TWO)))
 
@@ -111,7 +111,7 @@ def test_a_file_wins_over_the_environment_and_nothing_is_no_key(tmp_path: Path):
     found = master_keys(text(ONE), path)
     assert found is not None
     assert found.keys == [TWO]
-    assert master_keys(text(ONE), None) == MasterKeys([ONE])
+    assert master_keys(text(ONE), None) == MasterKeys(keys=[ONE])
     assert master_keys(None, None) is master_keys(" ", None) is None
 
 
