@@ -116,13 +116,17 @@ def acts(memory: Everlog) -> Iterator[tuple[str, Callable[[], object]]]:
 def live(memory: Everlog, folder: Path) -> None:
     """Do what was not acknowledged yet."""
     intake.PAGE = PAGE
-    with (folder / "acts").open("a+", encoding="utf-8", buffering=1) as told:
-        told.seek(0)
-        done = told.read().splitlines()
-        for name, act in acts(memory):
-            if name not in done:
-                act()
-                told.write(name + "\n")
+    done = acknowledged(folder)
+    for name, act in acts(memory):
+        if name not in done:
+            act()
+            tell(folder, name)
+
+
+def tell(folder: Path, name: str) -> None:
+    """Note that an act has returned."""
+    with (folder / "acts").open("a", encoding="utf-8") as told:
+        told.write(name + "\n")
 
 
 def home(folder: Path) -> Path:
@@ -137,20 +141,20 @@ def plain(folder: Path) -> None:
     if "encrypting" not in acknowledged(folder):
         with open_log(file) as memory:
             live(memory, folder)
-    (folder / "acts").open("a").write("encrypting\n")
+    tell(folder, "encrypting")
     with open_store(file, keys=KEYS, encrypting=True) as store:
         list(encrypt(store))
-    (folder / "acts").open("a").write("encrypted\n")
+    tell(folder, "encrypted")
 
 
 def sealed(folder: Path) -> None:
     """Live with an encrypted file, and give it another master key in the end."""
     with open_log(home(folder) / "everlog.db", keys=NEW_KEYS if "rotating" in acknowledged(folder) else KEYS) as memory:
         live(memory, folder)
-    (folder / "acts").open("a").write("rotating\n")
+    tell(folder, "rotating")
     with open_log(home(folder) / "everlog.db", keys=NEW_KEYS) as memory:
         list(memory.rotate_keys())
-    (folder / "acts").open("a").write("rotated\n")
+    tell(folder, "rotated")
 
 
 def server(folder: Path) -> None:

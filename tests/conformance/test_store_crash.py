@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from everlog.store import Store, Unit, open_store, rows, scoped
+from everlog.store.backup import backup, restore
 from everlog.store.keys import MasterKeys
 from everlog.store.rotation import encrypt, rotate
 from everlog.testing.failpoints import Death, run
@@ -40,6 +41,15 @@ def encrypt_it(folder: Path) -> None:
 def rotate_it(folder: Path) -> None:
     with open_store(address(folder), keys=KEYS) as store:
         list(rotate(store))
+
+
+def back_up(folder: Path) -> None:
+    with open_store(address(folder), keys=KEYS) as store:
+        backup(store, folder / "copy")
+
+
+def restore_it(folder: Path) -> None:
+    restore(folder / "copy", str(folder / "restored.db"))
 
 
 Place = Callable[..., Callable[[Path], None]]
@@ -110,6 +120,40 @@ def test_rotating_is_resumed_after_a_death_at_any_point_and_every_word_is_readab
     report = run(rotate_it, check, only="rotate", prepare=place(KEYS))
     sys.stdout.write(f"rotate: {report}\n")
     assert report.points == 14
+
+
+def filled(folder: Path) -> None:
+    with open_store(address(folder), keys=KEYS) as store:
+        fill(store, "ada", OWNERS, ENTRIES)
+
+
+def test_a_backup_is_whole_or_not_there_and_can_be_made_again():
+    def check(folder: Path, death: Death) -> None:
+        copied = (folder / "copy").exists()
+        assert copied is (death.point == "backup.after_naming")
+        if not copied:
+            back_up(folder)
+        restore_it(folder)
+        with open_store(folder / "restored.db", keys=KEYS) as store:
+            all_there(store)
+
+    report = run(back_up, check, only="backup", prepare=filled)
+    assert report.points == 3
+
+
+def test_a_restored_database_is_whole_or_not_there_and_can_be_made_again():
+    def prepare(folder: Path) -> None:
+        filled(folder)
+        back_up(folder)
+
+    def check(folder: Path, death: Death) -> None:
+        assert not (folder / "restored.db").exists()
+        restore_it(folder)
+        with open_store(folder / "restored.db", keys=KEYS) as store:
+            all_there(store)
+
+    report = run(restore_it, check, only="restore", prepare=prepare)
+    assert report.points == 1
 
 
 def test_the_making_of_a_database_is_all_or_nothing(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from everlog.log.rows import entry
 from everlog.store import Store, Unit, open_store, rotation, rows, scoped
 from everlog.store.keys import MasterKeys, version_of
 from everlog.store.rotation import Progress, encrypt, rotate, rotate_owner
+from everlog.store.sealed import sealed_tables
 from everlog.store.vault import KeyGone
 from everlog.testing import failpoints
 from tests.conformance.conftest import KEYS, Database
@@ -86,6 +88,17 @@ def test_a_value_that_was_moved_does_not_open(database: Database, move: str):
         run(where[0], stored, where[1])
     with pytest.raises(Damaged, match="changed or moved"):
         store.read(tenant, lambda unit: read(unit, where[1]))
+
+
+@only_encrypted
+def test_a_value_opens_in_its_own_column_only(database: Database):
+    def act(unit: Unit) -> None:
+        sealed = unit.seal(entry.c.body, (owner(0), 0), b"words")
+        assert unit.open(entry.c.body, (owner(0), 0), sealed) == b"words"
+        with pytest.raises(Damaged, match="changed or moved"):
+            unit.open(entry.c.hash, (owner(0), 0), sealed)
+
+    writing(database.open(), act)
 
 
 @only_encrypted
@@ -349,10 +362,19 @@ def test_threads_that_are_made_while_keys_rotate_stay_readable(database: Databas
 
 @pytest.mark.parametrize("database", ["postgresql-encrypted"], indirect=True)
 def test_a_unit_that_waits_for_a_key_that_is_being_replaced_seals_with_the_new_one(database: Database):
-    """It asked while the rotation held the old key's row; the answer it waited for is of before."""
+    """It asked while the rotation held the old key's row, and the answer it waited for is of before.
+
+    Under the old key its entry would be stranded: it commits after the rotation has gone through the entries.
+    """
     store, other = database.open(), database.open()
     fill(store, "ada", 1, 1)
-    waiting = threading.Thread(target=writing, args=(other, lambda unit: say(unit, owner(0), 1)))
+    go = threading.Event()
+
+    def slow(unit: Unit) -> None:
+        say(unit, owner(0), 1)
+        assert go.wait(20)
+
+    waiting = threading.Thread(target=writing, args=(other, slow))
 
     def start_and_wait_until_it_is_blocked() -> None:
         waiting.start()
@@ -361,10 +383,33 @@ def test_a_unit_that_waits_for_a_key_that_is_being_replaced_seals_with_the_new_o
                 run("SELECT pg_sleep(0.01)")
                 run("SELECT pg_stat_clear_snapshot()")
 
-    with failpoints.calling("rotate.key.before_commit", start_and_wait_until_it_is_blocked):
+    names = [table.name for table in sealed_tables()]
+    assert names[:2] == ["blob", "entry"]  # each has rows, and takes one unit for them and one to see the end
+    with (
+        failpoints.calling("rotate.key.before_commit", start_and_wait_until_it_is_blocked),
+        failpoints.calling("rotate.rows.after_commit", go.set, hit=4),
+    ):
         rotate_owner(store, "ada", owner(0))
     waiting.join(20)
     assert store.read("ada", lambda unit: (read(unit, owner(0)), versions(unit))) == (2, {2})
+
+
+@pytest.mark.parametrize("database", ["postgresql-encrypted"], indirect=True)
+def test_a_writing_unit_that_loses_a_key_between_two_statements_is_run_again(database: Database):
+    """The row it read is sealed under a key that a rotation has dropped since: rotated, not erased."""
+    store, other = database.open(), database.open()
+    fill(store, "ada", 1, 1)
+    tries: list[int] = []
+
+    def act(unit: Unit) -> bytes:
+        tries.append(1)
+        stored = body(unit, 0)
+        if len(tries) == 1:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(rotate_owner, other, "ada", owner(0)).result(20)
+        return unit.open(entry.c.body, (owner(0), 0), stored)
+
+    assert (writing(store, act), len(tries)) == (words(owner(0), 0), 2)
 
 
 @only_encrypted
@@ -380,19 +425,22 @@ def test_one_threads_key_can_be_replaced_alone(database: Database):
 
 
 @only_encrypted
-def test_what_is_erased_while_it_is_sealed_anew_stays_erased(database: Database):
+def test_what_is_erased_while_it_is_sealed_anew_stays_erased(database: Database, monkeypatch: pytest.MonkeyPatch):
     """A rotation reads rows, seals, and writes back: in between, nobody may clear them unseen."""
     store, other = database.open(), database.open()
     fill(store, "ada", 1, 30)
     clear = scoped(entry).update().values(body=None)
     clearing = threading.Thread(target=writing, args=(other, lambda unit: unit.count(clear)))
+    seal = Unit.seal
 
-    def begin() -> None:
-        clearing.start()
-        clearing.join(0.3)
+    def seal_slowly(unit: Unit, column: Any, key: Any, plain: bytes) -> bytes:
+        if column is entry.c.body and not clearing.ident:
+            clearing.start()
+            clearing.join(0.3)
+        return seal(unit, column, key, plain)
 
-    with failpoints.calling("rotate.rows.before_commit", begin, hit=2):
-        rotate_owner(store, "ada", owner(0))
+    monkeypatch.setattr(Unit, "seal", seal_slowly)
+    rotate_owner(store, "ada", owner(0))
     clearing.join(20)
     assert {stored for _, stored in store.read("ada", lambda unit: unit.rows(ENTRIES, thread=owner(0)))} == {None}
 

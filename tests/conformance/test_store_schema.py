@@ -119,14 +119,15 @@ def test_the_revisions_are_one_line_and_all_are_listed():
     assert tuple(revision.revision for revision in reversed(list(script.walk_revisions()))) == migrate.REVISIONS
 
 
-def test_on_sqlite_rows_live_in_their_primary_key(tmp_path: Path):
+def test_on_sqlite_small_rows_live_in_their_primary_key_and_large_ones_beside_it(tmp_path: Path):
     with open_store(tmp_path / "x.db") as store:
         put(store, "ada", "1")
     raw = sqlite3.connect(tmp_path / "x.db")
     tables = dict(raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     raw.close()
     with_rowid = {name for name, sql in tables.items() if "WITHOUT ROWID" not in sql}
-    assert with_rowid == {"everlog_version", "store_state"}
+    large = {table.name for table in metadata.sorted_tables if table.info.get("large")}
+    assert with_rowid == {"everlog_version", "store_state"} | large
 
 
 def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path):

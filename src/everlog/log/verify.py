@@ -16,7 +16,6 @@ from everlog.log.entries import pages, row_hash
 from everlog.log.threads import ThreadRow
 from everlog.messages import KINDS
 from everlog.store import Store, Unit
-from everlog.store.keys import version_of
 from everlog.tokens import size_bytes
 
 
@@ -125,8 +124,6 @@ def _wrong(unit: Unit, owner: str, row: dict[str, Any], secret: bytes) -> str | 
         if body is None:
             left = any(row[name] is not None for name in _TEXTS) or row["size"] != len(KINDS[row["kind"]]) + 2
             return "it is a tombstone, but something of its content is left" if left else None
-        if unit.encrypted and not version_of(bytes(body)):
-            return "it is not sealed, but the database is encrypted"
         plain = unit.open(rows.entry.c.body, (owner, row["i"]), body)
     except (Damaged, Erased) as error:
         return str(error)

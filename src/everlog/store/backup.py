@@ -75,15 +75,9 @@ def backup(store: Store, target: Path, progress: Progress | None = None) -> Back
         if path.exists() and not (interrupted and path is keys_file):
             raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
     partial = _partial(target)
-    engine = store.engine
     try:
         _private(partial)
-        if isinstance(engine, SQLiteEngine):
-            keys = engine.maintain(lambda raw: _copy_sqlite(raw, partial, progress))
-        elif isinstance(engine, PostgresEngine):
-            keys = dump.write(engine, partial, progress)
-        else:
-            raise Mistake("a store on a borrowed connection cannot be backed up; open the database by its address")
+        keys = _copied(store, partial, progress)
         _settle(partial)
     except BaseException:
         _partial(target)
@@ -139,6 +133,16 @@ def restore(
 def keys_beside(path: Path) -> Path:
     """Return where a backup's keys are kept."""
     return path.with_name(path.name + ".keys")
+
+
+def _copied(store: Store, target: Path, progress: Progress | None) -> list[dump.KeyRow]:
+    """Copy all but the keys to a new file in the engine's own way, and return those."""
+    engine = store.engine
+    if isinstance(engine, SQLiteEngine):
+        return engine.maintain(lambda raw: _copy_sqlite(raw, target, progress))
+    if isinstance(engine, PostgresEngine):
+        return dump.write(engine, target, progress)
+    raise Mistake("a store on a borrowed connection cannot be backed up; open the database by its address")
 
 
 def _copy_sqlite(raw: sqlite3.Connection, target: Path, progress: Progress | None) -> list[dump.KeyRow]:

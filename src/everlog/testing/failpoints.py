@@ -144,11 +144,21 @@ def _at(point: str, hit: int, act: Callable[[], object]) -> failpoints.Listener:
 
 @contextlib.contextmanager
 def _listening(listener: failpoints.Listener) -> Iterator[None]:
-    failpoints.listen(listener)
+    _listeners.append(listener)
+    failpoints.listen(_tell)
     try:
         yield
     finally:
-        failpoints.listen(None)
+        _listeners.remove(listener)
+        failpoints.listen(_tell if _listeners else None)
+
+
+_listeners: list[failpoints.Listener] = []
+
+
+def _tell(name: str) -> None:
+    for listener in tuple(_listeners):
+        listener(name)
 
 
 def _deaths(names: Sequence[str], hits: int, only: str) -> list[Death]:

@@ -89,11 +89,11 @@ def test_points_are_heard_and_made_to_raise_or_call_inside_a_block_only():
         with pytest.raises(LookupError, match="mine"):
             hit("b")
         hit("b")
-    with failpoints.calling("a", lambda: called.append("a")):
+    with failpoints.calling("a", lambda: called.append("a")), failpoints.heard() as also_heard:
         hit("a")
         hit("a")
     hit("a")
-    assert (names_heard, called) == (["a", "b"], ["a"])
+    assert (names_heard, called, also_heard) == (["a", "b"], ["a"], ["a", "a"])
 
 
 def test_a_process_kills_itself_at_the_hit_that_it_was_told():
