@@ -96,13 +96,6 @@ def opened_sealed(folder: Path) -> Iterator[Everlog]:
         yield memory
 
 
-@contextlib.contextmanager
-def opened_server(folder: Path) -> Iterator[Everlog]:
-    keys = script.KEYS if (folder / "encrypted").exists() else None
-    with Everlog(open_store((folder / "address").read_text(), keys=keys)) as memory:
-        yield memory
-
-
 def sizes(memory: Everlog) -> list[str]:
     """Return the sizes of all lines, by which two trees are compared."""
     return sorted(str(row["size"]) for row in dump(memory.store, memory.name)["node"])
@@ -182,34 +175,6 @@ def test_of_an_encrypted_log_no_file_ever_holds_a_word_wherever_it_is_killed(tmp
     report = killed(script.sealed, opened_sealed, hits=hits, looked_at=no_words_at_all, reference=tmp_path)
     units = {death.point.rpartition(".")[0] for death in report.deaths}
     assert units >= EVERYWHERE | {"rotate.key", "rotate.rows", "rotate.drop_keys", "rotate.tenant_key"}
-
-
-@pytest.fixture(params=["plain", "encrypted"])
-def prepare(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
-    """Return what puts the address of an empty database of a server into a folder."""
-    with contextlib.ExitStack() as stack:
-        keys = script.KEYS if request.param == "encrypted" else None
-
-        def prepare(folder: Path) -> None:
-            stack.close()
-            taken = stack.enter_context(request.getfixturevalue("postgresql")(keys))
-            (folder / "address").write_text(taken.address)
-            if keys is not None:
-                (folder / "encrypted").touch()
-
-        yield prepare
-
-
-def test_a_log_on_a_server_survives_too(prepare: Callable[[Path], None], tmp_path: Path, hits: int):
-    report = killed(
-        script.server,
-        opened_server,
-        hits=hits,
-        prepare=prepare,
-        looked_at=lambda folder, done: None,
-        reference=tmp_path,
-    )
-    assert {death.point.rpartition(".")[0] for death in report.deaths} >= EVERYWHERE - {"upgrade"}
 
 
 @pytest.fixture

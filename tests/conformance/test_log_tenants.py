@@ -167,6 +167,18 @@ def test_a_sealed_value_moved_to_another_tenant_does_not_open(database: Database
         store.read("eve", open_it)
 
 
+def test_names_that_look_alike_are_different_tenants(store: Store):
+    names = ["ada", "Ada", "ada.", "a-da", "ada%", "ad_"]
+    first = Everlog(store, tenant=names[0])
+    for name in names:
+        assert list(first.tenant(name).threads()) == []
+        first.tenant(name).thread("diary").append("user", f"words of {name}")
+    for name in names:
+        assert [entry.text for entry in first.tenant(name).thread("diary").entries()] == [f"words of {name}"]
+    first.tenant("ad_").erase_tenant()
+    assert store.tenants() == sorted({*names} - {"ad_"})
+
+
 @pytest.mark.parametrize("name", ["", "*", "with space", "é", "x" * 65, "a\nb"])
 def test_a_tenant_without_a_lawful_name_is_refused(store: Store, name: str):
     with pytest.raises(Mistake):

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from everlog.errors import Damaged, EverlogError, KeyTrouble, Mistake, SchemaMismatch, StoreUnavailable
 from everlog.store import Store, dump, open_store
+from everlog.store import backup as backup_module
 from everlog.store.backup import BackupReport, backup, restore
 from tests.conformance.conftest import KEYS, Database
 from tests.postgres import PostgresDatabase, PostgresServer
@@ -134,6 +136,24 @@ def test_a_backup_is_of_one_moment_though_others_write(source: Store, database: 
         first, second = counts(store, "ada", range(2))
         assert 3 <= second <= first <= second + 1
         assert first <= last
+
+
+@pytest.mark.parametrize("database", ["sqlite-plain", "sqlite-encrypted"], indirect=True)
+def test_what_is_written_while_pages_are_copied_is_not_in_the_copy(
+    source: Store, database: Database, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Without a snapshot each write would begin the copy anew, and a busy store were never backed up."""
+    monkeypatch.setattr(backup_module, "PAGES", 1)
+    written = count(3)
+
+    def write(*_: object) -> None:
+        source.write("ada", saying(owner(0), next(written)), name="say")
+
+    backup(source, tmp_path / "copy", write)
+    assert next(written) > 20
+    restore(tmp_path / "copy", place)
+    with open_store(place, keys=database.keys) as store:
+        check(store)
 
 
 def test_nothing_is_overwritten(source: Store, place: str, tmp_path: Path):

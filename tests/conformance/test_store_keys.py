@@ -101,6 +101,16 @@ def test_a_value_opens_in_its_own_column_only(database: Database):
     writing(database.open(), act)
 
 
+def test_the_place_that_a_value_is_bound_to_tells_tenant_table_column_and_key(store: Store):
+    places = {
+        store.read(tenant, partial(Unit._place, column=column, key=key))
+        for tenant in ("ada", "bob")
+        for column in (entry.c.body, entry.c.hash, rows.tenant.c.secret)
+        for key in (("a",), ("b",), ("a", 1), ("a", 11), ("a1", 1))
+    }
+    assert len(places) == 2 * 3 * 5
+
+
 @only_encrypted
 def test_a_plain_value_slipped_into_an_encrypted_store_is_not_taken_for_stored(database: Database):
     store = database.open()

@@ -18,6 +18,7 @@ from everlog.errors import SchemaMismatch
 from everlog.store import metadata, migrate, open_store
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
+from everlog.testing import failpoints
 from tests.unit.store.sample import names, put
 from tests.unit.store.test_statements import ROWS
 
@@ -144,6 +145,17 @@ def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path
     ):
         open_store(path)
     assert path.read_bytes() == before
+
+
+def test_making_a_database_is_one_transaction(tmp_path: Path):
+    path = tmp_path / "x.db"
+    with failpoints.raising("upgrade.before_commit", ZeroDivisionError()), pytest.raises(ZeroDivisionError):
+        open_store(path)
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == []
+    raw.close()
+    with open_store(path) as store:
+        put(store, "ada", "1")
 
 
 def test_opening_a_database_again_changes_nothing(tmp_path: Path):

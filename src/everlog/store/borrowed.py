@@ -23,7 +23,7 @@ from everlog.store.files import translated
 from everlog.store.keys import KeyProvider
 from everlog.store.postgres import UNIQUE_TRIES, translation
 from everlog.store.sqlite import SQLiteConnection, bound
-from everlog.store.statements import Compiled, Compiler
+from everlog.store.statements import Compiled, Compiler, compiler
 from everlog.store.store import Store, check_keys
 from everlog.store.vault import KeyGone, Vault
 
@@ -98,7 +98,7 @@ class _InSQLite:
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
-        self._compiler = Compiler("sqlite")
+        self._compiler = compiler("sqlite")
         raw.execute("PRAGMA secure_delete = ON")
 
     def version(self) -> str | None:
@@ -142,7 +142,7 @@ class _InPostgres:
             raise Mistake(f"a store runs on a connection of sqlite3 or psycopg, not on a {type(raw).__name__}")
         self._driver = psycopg
         self._raw = raw
-        self._compiler = Compiler("postgresql")
+        self._compiler = compiler("postgresql")
 
     def version(self) -> str | None:
         with self._savepoint():

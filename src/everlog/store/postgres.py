@@ -23,7 +23,7 @@ from everlog.errors import Conflict, Mistake, StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.failpoints import hit
 from everlog.store.fork import survive
-from everlog.store.statements import Compiled, Compiler
+from everlog.store.statements import Compiled, Compiler, compiler
 from everlog.store.vault import KeyGone
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class PostgresEngine:
         self._driver = psycopg
         self._pools = psycopg_pool
         self._prepared = prepared
-        self._compiler = Compiler("postgresql")
+        self._compiler = compiler("postgresql")
         self._closed = False
         self._start()
         survive(self)

@@ -16,7 +16,7 @@ from everlog.errors import StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.files import connect, translated
 from everlog.store.fork import WAIT_S, Gate, survive
-from everlog.store.statements import Compiled, Compiler, flat
+from everlog.store.statements import Compiled, Compiler, compiler, flat
 from everlog.store.writer import Writer
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class SQLiteEngine:
     def __init__(self, path: Path | None, *, synchronous: str = "NORMAL") -> None:
         self.path = path
         self.synchronous = synchronous
-        self._compiler = Compiler("sqlite")
+        self._compiler = compiler("sqlite")
         self._memory = connect(None) if path is None else None
         self._closed = False
         self._start()
