@@ -9,10 +9,10 @@ that needs no model. It knows the log and no other memory.
 turn as `schemas` describe them, `echoes` knows its calls in a log again, and `digs` counts what was opened.
 """
 
-from everlog.memory.tree.extractive import Extractive
-from everlog.memory.tree.fold import MIN_BUDGET_BYTES
 from everlog.memory.tree.digs import Dig, Hot, events, hot
 from everlog.memory.tree.echoes import echoes
+from everlog.memory.tree.extractive import Extractive
+from everlog.memory.tree.fold import MIN_BUDGET_BYTES
 from everlog.memory.tree.lookup import Opened, Page, date, read, zoom
 from everlog.memory.tree.render import Shown, parse
 from everlog.memory.tree.schemas import SCHEMAS

@@ -93,8 +93,15 @@ class Tools:
         required, known = ARGUMENTS[name]
         if not isinstance(arguments, Mapping) or not set(required) <= arguments.keys() <= {*required, *known}:
             return f"{name} takes {', '.join((*required, *known))}; required: {', '.join(required)}."
-        act: Callable[..., str] = {"zoom": self.zoom, "read": self.read, "date": self.date, "search": self.search}[name]
-        return act(*(arguments[word] for word in required), *(arguments[word] for word in known if word in arguments))
+        acts: dict[str, Callable[..., str]] = {
+            "zoom": self.zoom,
+            "read": self.read,
+            "date": self.date,
+            "search": self.search,
+        }
+        return acts[name](
+            *(arguments[word] for word in required), *(arguments[word] for word in known if word in arguments)
+        )
 
     def zoom(self, first: object, size: object = 1) -> str:
         """Open the line `first+size` into the two it was made of; a single message into its words."""
