@@ -8,6 +8,7 @@ own. What was opened is counted at the end of the turn, in one unit of work, so 
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -83,7 +84,7 @@ class Tools:
     @property
     def schemas(self) -> list[dict[str, JSON]]:
         """Name, description and JSON schema of each tool there is, for whatever wire."""
-        return [dict(SCHEMAS[name]) for name in SCHEMAS if name != "search" or self._search]
+        return [deepcopy(dict(schema)) for name, schema in SCHEMAS.items() if name != "search" or self._search]
 
     def call(self, name: str, arguments: object) -> str:
         """Run a tool by its name with the arguments that a model gave, decoded from JSON."""
@@ -99,9 +100,9 @@ class Tools:
             "date": self.date,
             "search": self.search,
         }
-        return acts[name](
-            *(arguments[word] for word in required), *(arguments[word] for word in known if word in arguments)
-        )
+        given = [arguments[word] for word in required]
+        given += [arguments[word] for word in known if arguments.get(word) is not None]
+        return acts[name](*given)
 
     def zoom(self, first: object, size: object = 1) -> str:
         """Open the line `first+size` into the two it was made of; a single message into its words."""
