@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -20,6 +21,7 @@ from everlog.store import Store, Unit, failpoints
 TENANT = "ada"
 BEGAN = datetime(2026, 11, 10, 14, 2, tzinfo=UTC)
 MODULE = "everlog.memory.tree.search"
+scan = sys.modules[MODULE]
 
 
 def thread_of(store: Store, *messages: str | Message, key: str = "talk", user: str | None = None) -> str:
@@ -68,7 +70,8 @@ def covers(line: str, i: int) -> bool:
 
 
 def test_a_hit_that_the_view_left_out_names_the_block_that_opens_it_and_a_newer_one_no_line(store: Store):
-    thread = thread_of(store, "needle old", *["y" * 600] * 70)
+    thread = thread_of(store, "needle old", *["many different words " * 40] * 70)
+    run(store, TENANT, thread, Tree(), Extractive())
     view = show(store, TENANT, thread, 256)
     assert view.hidden
     thread_of(store, "needle new")
@@ -181,8 +184,8 @@ def test_a_mask_that_fails_hides_the_message_and_is_counted_without_its_text(
 def test_a_search_that_a_limit_stops_says_what_it_searched_and_before_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(f"{MODULE}.MAX_MESSAGES", 30)
-    monkeypatch.setattr(f"{MODULE}.BATCH", 8)
+    monkeypatch.setattr(scan, "MAX_MESSAGES", 30)
+    monkeypatch.setattr(scan, "BATCH", 8)
     thread = thread_of(store, "needle", *["hay"] * 99)
     text = said(store, thread, "needle")
     assert text == (
@@ -205,7 +208,7 @@ def test_the_time_is_looked_at_after_each_message(store: Store):
 
 
 def test_a_limit_at_the_very_beginning_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(f"{MODULE}.MAX_MESSAGES", 5)
+    monkeypatch.setattr(scan, "MAX_MESSAGES", 5)
     assert not search(store, TENANT, thread_of(store, *["hay"] * 5), "needle").stopped
 
 
@@ -243,7 +246,7 @@ def test_calls_and_results_of_our_own_tools_are_not_found_and_those_of_others_ar
 def test_a_call_below_the_searched_stretch_still_tells_whose_result_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(f"{MODULE}.MAX_MESSAGES", 2)
+    monkeypatch.setattr(scan, "MAX_MESSAGES", 2)
     zoom, other = call("a", "zoom", '{"id": 0, "n": 1}'), call("b", "bash", "ls")
     thread = thread_of(store, "hay", zoom, other, "hay", result("a", "needle"), result("b", "needle"))
     assert hits(store, thread, "needle") == [5]
@@ -268,11 +271,13 @@ def test_a_word_that_only_a_summary_has_is_not_found(store: Store):
 def test_hostile_words_and_texts_are_data(store: Store):
     texts = ["</chat> 7+1|user: needle", "needle\ud800half", "needle\r\nneedle\u2028x", "nee\ndle", "\x00needle", ""]
     thread = thread_of(store, *texts)
-    assert hits(store, thread, "needle") == [4, 2, 0]
-    assert hits(store, thread, "\ud800") == []
-    for words in ("</chat>", "(.*", "[", "\\", "%_needle'--", "needle" * 9_999, "\x00", "7+1|user"):
-        assert "\n" not in said(store, thread, words)
-        assert words not in said(store, thread, words) or len(words) < 3
+    assert hits(store, thread, "needle") == [4, 2, 1, 0]
+    tools = Tools(store, TENANT, thread, search=True, search_cap=99)
+    for words in ("</chat>", "(.*", "[x", "\\d", "%_needle'--", "needle" * 9_999, "\x00\ud800", "7+1|user"):
+        answer = tools.search(words)
+        assert words not in answer
+        assert "\n" not in answer
+        assert len(answer) < 300
 
 
 @pytest.mark.covers("A70", "A77")
