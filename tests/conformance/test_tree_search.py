@@ -76,7 +76,7 @@ def test_a_hit_that_the_view_left_out_names_the_block_that_opens_it_and_a_newer_
     assert view.hidden
     thread_of(store, "needle new")
     found = search(store, TENANT, thread, "needle", view=view)
-    assert [(hit.i, hit.line) for hit in found.hits][0] == (71, None)
+    assert (found.hits[0].i, found.hits[0].line) == (71, None)
     label = found.hits[1].line
     assert label is not None
     assert label in view.notice

@@ -164,14 +164,13 @@ def test_search_is_there_only_if_it_is_asked_for(store: Store):
 def test_what_a_model_wrote_is_checked_before_a_tool_runs(store: Store):
     mine = tools(store, eight(store), search=True)
     assert mine.call("rm", {}) == "There is no such tool; there are zoom, read, date, search."
-    for arguments in (None, [], "0", {}, {"n": 1}, {"id": 0, "n": 1, "force": True}):
+    wrong: list[Any] = [None, [], "0", {}, {"n": 1}, {"id": 0, "n": 1, "force": True}]
+    for arguments in wrong:
         assert mine.call("zoom", arguments) == "zoom takes id, n; required: id."
     assert mine.call("zoom", {"id": 0, "n": None}) == "0+1|user: Message 0"
     assert mine.call("read", {"id": 1, "page": 0}) == "user: Message 1"
     assert mine.call("date", {"id": 1}).endswith("UTC")
-    assert mine.call("search", {"words": "message 3".split()[0], "before": 2}).startswith(
-        "Messages with all words: 1 ("
-    )
+    assert mine.call("search", {"words": "message", "before": 2}).startswith("Messages with all words: 1 (")
 
 
 def test_a_schema_belongs_to_whoever_asked_for_it(store: Store):

@@ -98,8 +98,8 @@ def read(
 ) -> None:
     """Print one message, page by page.
 
-    A page is 25,000 characters; joined, the pages are the message, word for word. What an agent is told of the next page
-    goes to standard error.
+    A page is 25,000 characters; joined, the pages are the message, word for word. A terminal also shows what an
+    agent is told of the next one.
 
     Example:
       everlog read holiday 71 --page 1
@@ -113,9 +113,9 @@ def read(
             {"thread": thread, "id": position, "page": page, "pages": found.pages, "date": said, "text": found.words}
         )
     else:
-        text(found.words + ("\n" if console.is_terminal() else ""))
-        if found.note:
-            note(found.note)
+        text(found.words)
+        if console.is_terminal():  # a pipe gets the page and nothing else, so that pages can be joined
+            line(f"\n{found.note}" if found.note else "")
 
 
 def date(context: typer.Context, thread: Key, position: Position) -> None:
