@@ -29,7 +29,18 @@ def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str):
 
 
 def test_there_is_a_benchmark_for_each_number_that_was_promised():
-    assert {"append", "export", "growth", "imports", "nodes", "postgres", "scan", "startup", "writers"} <= set(NAMES)
+    assert {
+        "append",
+        "export",
+        "growth",
+        "imports",
+        "nodes",
+        "postgres",
+        "scan",
+        "search",
+        "startup",
+        "writers",
+    } <= set(NAMES)
 
 
 def test_an_unknown_benchmark_is_refused_by_name():

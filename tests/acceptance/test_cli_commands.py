@@ -178,7 +178,36 @@ def test_pages_of_a_long_message_join_to_the_message(everlog: Everlog):
     pages = [everlog.good("read", "long", 0, "--page", page).text for page in range(3)]
     assert "".join(pages) == f"user: {text}"
     assert "numbered from 0 to 2" in everlog("read", "long", 0, "--page", 3).err
-    assert everlog.good("read", "long", 0, "--json").json["page"] == 0
+    first = everlog.good("read", "long", 0, "--json").json
+    assert (first["page"], first["pages"]) == (0, 3)
+    assert everlog.good("zoom", "long", 0).text.endswith("\n(page 0 of 0 to 2; read(0, 1) goes on)\n")
+
+
+def test_date_says_when_a_message_was_said(harbour: Everlog):
+    assert harbour.good("date", "harbour", 1).text == "Mon 2026-01-12 09:02 UTC\n"
+    assert harbour.good("date", "harbour", 1, "--json").json == {
+        "thread": "harbour",
+        "id": 1,
+        "date": "Mon 2026-01-12 09:02 UTC",
+    }
+    assert "numbered from 0 to 417" in harbour("date", "harbour", 418).err
+
+
+def test_search_prints_where_words_are_and_never_what_was_said(harbour: Everlog):
+    wanted = [line["i"] for line in LINES if "5432" in line["text"].split()][::-1]
+    found = harbour.good("search", "harbour", "5432", "--json").json
+    assert [hit["id"] for hit in found["hits"]][:1] == wanted[:1]
+    assert found["text"] == harbour.good("search", "harbour", "5432").text.rstrip("\n")
+    assert found["text"].startswith("Messages with all words: ")
+    assert (found["words"], found["searched"]["to"], found["searched"]["stopped"]) == (1, 417, False)
+    older = harbour.good("search", "harbour", "5432", "--before", wanted[0], "--json").json["hits"]
+    assert all(hit["id"] < wanted[0] for hit in older)
+    named = harbour.good("search", "harbour", "5432", "--bytes", 4000, "--json").json["hits"][0]
+    view = harbour.good("view", "harbour", "--bytes", 4000, "--as-is").text
+    assert f"\n{named['line']}|" in view
+    for words in (("!",), ("x", "--before", 0)):
+        done = harbour("search", "harbour", *words)
+        assert (done.status, done.err.count("\n")) == (2, 1)
 
 
 def test_options_stand_before_or_after_the_command(harbour: Everlog, tmp_path: Path):

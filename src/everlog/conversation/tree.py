@@ -1,15 +1,17 @@
-"""The tree of a thread, as a program holds it: a view within a budget, and what each of its lines opens to."""
+"""The tree of a thread, as a program holds it: a view within a budget, what each of its lines opens to, and a search."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from everlog import log
-from everlog.errors import UnknownAddress
+from everlog.errors import Mistake
+from everlog.log import ThreadRow
 from everlog.memory import tree as memory
-from everlog.messages import Entry
 from everlog.store import Store, Unit
 
-PAGE_CHARACTERS = 25_000
-"""Characters of a long message on one page."""
+T = TypeVar("T")
 
 
 class Tree:
@@ -40,39 +42,112 @@ class Tree:
     def zoom(self, first: int, size: int = 1) -> str:
         """Open the line `first+size` into the two it was made of; a single message into its words.
 
+        Of a message longer than a page the first page is shown, and how to go on.
+
         Raises:
             UnknownAddress: there is no such line.
         """
-        return self._store.read(self._tenant, partial(_zoom, thread=self._thread, first=first, size=size)).text
+        return self._read(lambda unit, thread: memory.zoom(unit, thread, first, size)).text
 
     def read(self, i: int, page: int = 0) -> str:
-        """Return a page of a long message, 25,000 characters each, counted from 0; pages join to the message.
+        """Return a page of a message, 25,000 characters each, counted from 0; pages join to `kind: text`, exactly.
 
         Raises:
             UnknownAddress: there is no such message or page.
         """
-        text = self._entry(i).message.source
-        pages = max(1, -(-len(text) // PAGE_CHARACTERS))
-        if not 0 <= page < pages:
-            raise UnknownAddress(
-                f"message {i} has {pages} pages, numbered from 0 to {pages - 1}; there is no page {page}"
-            )
-        return text[page * PAGE_CHARACTERS : (page + 1) * PAGE_CHARACTERS]
+        return self.page(i, page).words
+
+    def page(self, i: int, page: int = 0) -> memory.Page:
+        """Return the same page with what an agent is told of it, and how many there are."""
+        return self._read(lambda unit, thread: memory.read(unit, thread, i, page))
 
     def date(self, i: int) -> str:
-        """Return when a message was said, as `Tue 2026-11-10 14:02 UTC`."""
-        return self._entry(i).at.strftime("%a %Y-%m-%d %H:%M UTC")
+        """Return when a message was said, as `Tue 2026-11-10 14:02 UTC`.
 
-    def _entry(self, i: int) -> Entry:
-        found = self._store.read(self._tenant, partial(_at, thread=self._thread, i=i))
-        if found is None:
-            raise UnknownAddress(f"No message {i}.")
-        return found
+        Raises:
+            UnknownAddress: there is no such message.
+        """
+        return self._read(lambda unit, thread: memory.date(unit, thread, i))
+
+    def search(
+        self,
+        words: str,
+        before: int | None = None,
+        *,
+        view: memory.Shown | None = None,
+        mask: memory.Mask | None = None,
+    ) -> memory.Found:
+        """Find messages by their words; `.text` of what is returned says where they are, and nothing of what they say.
+
+        Args:
+            words: at most eight words, with spaces between. A word of five letters or more also matches the beginning
+                of a longer one; a word with a digit or a symbol is looked for between spaces.
+            before: only messages below this position, which is above 0.
+            view: `shown(budget)`, whose lines a hit is to name.
+            mask: gets each text and returns it with what must not be found replaced by spaces; where it fails, the
+                message is not found.
+
+        Raises:
+            Mistake: there are no usable words, or `before` is no position above 0.
+        """
+        return memory.search(self._store, self._tenant, self._thread, words, before, view=view, mask=mask)
+
+    def tools(
+        self,
+        *,
+        view: memory.Shown | None = None,
+        search: bool = False,
+        mask: memory.Mask | None = None,
+        search_cap: int = 3,
+        turn: int | None = None,
+    ) -> memory.Tools:
+        """Return the tools of an agent for one turn, to be closed when it ends.
+
+        Args:
+            view: what the agent is shown.
+            search: whether it may search; it may zoom, read and date.
+            mask: as for `search`.
+            search_cap: how often it may search in the turn.
+            turn: number of the turn, for the record.
+        """
+        return memory.Tools(
+            self._store,
+            self._tenant,
+            self._thread,
+            view=view,
+            search=search,
+            mask=mask,
+            search_cap=search_cap,
+            turn=turn,
+        )
+
+    @property
+    def stats(self) -> "TreeStats":
+        """What agents opened."""
+        return TreeStats(self._store, self._tenant, self._thread)
+
+    def _read(self, act: Callable[[Unit, ThreadRow], T]) -> T:
+        return self._store.read(self._tenant, lambda unit: act(unit, log.load(unit, self._thread)))
 
 
-def _zoom(unit: Unit, thread: str, first: int, size: int) -> memory.Opened:
-    return memory.zoom(unit, log.load(unit, thread), first, size)
+@dataclass(frozen=True, slots=True)
+class TreeStats:
+    """Counts of one thread's tree. Only what an agent opened with its tools is counted."""
+
+    _store: Store = field(repr=False)
+    _tenant: str
+    _thread: str
+
+    def hot_nodes(self, limit: int = 10) -> list[memory.Hot]:
+        """Return the most opened lines, the latest of equals first."""
+        return self._store.read(self._tenant, partial(memory.hot, thread=self._thread, limit=_positive(limit)))
+
+    def digs(self, limit: int = 10) -> list[memory.Dig]:
+        """Return the latest ways down to the words of a message, with the steps each took."""
+        return self._store.read(self._tenant, partial(memory.events, thread=self._thread, limit=_positive(limit)))
 
 
-def _at(unit: Unit, thread: str, i: int) -> Entry | None:
-    return log.at(unit, log.load(unit, thread), [i]).get(i)
+def _positive(limit: int) -> int:
+    if limit < 1:
+        raise Mistake(f"ask for at least one, not {limit}")
+    return limit

@@ -58,6 +58,12 @@ def decode(
     )
 
 
+def words(plain: bytes) -> tuple[str, tuple[Part, ...]]:
+    """Return the words of a body, and its parts without the bytes of media."""
+    fields = json.loads(text_of(plain))
+    return fields[0], tuple(_parse(part, None) for part in fields[2] or ()) if len(fields) > 2 else ()
+
+
 def blob_name(content: bytes, secret: bytes) -> str:
     """Return the keyed name of a part's bytes: it tells equal parts, and nothing without the secret."""
     return digest(secret, b"blob", content).hex()

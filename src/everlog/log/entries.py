@@ -11,16 +11,16 @@ erasure of that person, covers both parts.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from everlog.clock import micros, moment
 from everlog.errors import Conflict, Damaged, Erased, Mistake
 from everlog.log import blobs, rows
-from everlog.log.bodies import KIND_NUMBER, Body, decode, encode
+from everlog.log.bodies import KIND_NUMBER, Body, decode, encode, words
 from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
 from everlog.log.threads import KEY_LENGTH, ThreadRow
 from everlog.log.turns import NewTurn, TurnState
-from everlog.messages import KINDS, Entry, Message, Origin
+from everlog.messages import KINDS, Entry, Kind, Message, Origin, Part
 from everlog.store import Unit
 from everlog.store.keys import digest
 from everlog.tokens import size_bytes, text_of, utf8
@@ -44,6 +44,18 @@ class Appended:
     """Number of the last turn."""
     repeated: bool = False
     """Whether they stood there before, by their client key."""
+
+
+class Said(NamedTuple):
+    """What a scan sees of an entry; a tuple, since there are many of them."""
+
+    i: int
+    kind: Kind
+    at_us: int
+    text: str | None
+    """The words; None if they were erased."""
+    parts: tuple[Part, ...]
+    """Its parts, without the bytes of media."""
 
 
 def append(unit: Unit, thread: ThreadRow, turns: Sequence[NewTurn]) -> Appended:
@@ -133,6 +145,19 @@ def at(unit: Unit, thread: ThreadRow, positions: Iterable[int], *, media: bool =
         for owner, mine in wanted.items()
         for row in unit.rows(rows.ENTRIES_AT, thread=owner, positions=mine)
     }
+
+
+def back(unit: Unit, thread: ThreadRow, stop: int, limit: int) -> list[Said]:
+    """Return up to `limit` entries below `stop`, the newest first, as a scan sees them."""
+    found: list[Said] = []
+    stop = min(stop, thread.next)
+    for owner, begin, end in reversed(list(thread.spans(max(0, stop - limit), stop))):
+        for i, kind, _, at_us, _, _, body in unit.rows(
+            rows.ENTRIES_BACK, thread=owner, start=begin, stop=end, limit=end - begin
+        ):
+            text, parts = (None, ()) if body is None else words(unit.open(rows.entry.c.body, (owner, i), body))
+            found.append(Said(i, KINDS[kind], at_us, text, parts))
+    return found
 
 
 def entry_of(unit: Unit, owner: str, row: Sequence[Any], origin: Origin, *, media: bool) -> Entry:

@@ -40,6 +40,8 @@ Remember:
   view         Print a whole thread within a budget.
   zoom         Open a line of a view: its two halves, or the message.
   read         Print one message, page by page.
+  date         Print when a message was said.
+  search       Find messages by their words: numbers and dates, no text.
   pump         Build what is still missing of the trees.
 
 Look after:

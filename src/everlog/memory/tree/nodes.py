@@ -67,12 +67,25 @@ def address(first: object, size: object, count: int) -> int:
         if 0 <= first < count and size > 0 and size == 1 << level and first % size == 0 and first + size <= count:
             return pack(level, first >> level)
     raise UnknownAddress(
-        f"No line {_shown(first)}+{_shown(size)}. There are {count} messages; n is a power of two, id a multiple of n, "
+        f"No line {shown_value(first)}+{shown_value(size)}. There are {count} messages; n is a power of two, id a multiple of n, "
         "and id + n at most the number of messages."
     )
 
 
-def _shown(value: object) -> str:
+def position(i: object, count: int) -> int:
+    """Return the position of a message in a thread of `count` entries.
+
+    Raises:
+        UnknownAddress: there is none; anything but a whole number is refused in the same way.
+    """
+    if type(i) is int and 0 <= i < count:
+        return i
+    there = f"There are {count} messages, numbered from 0 to {count - 1}." if count else "There are none yet."
+    raise UnknownAddress(f"No message {shown_value(i)}. {there}")
+
+
+def shown_value(value: object) -> str:
+    """Return a value for a message about it: short, whatever it is."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "(a huge number)"
     return repr(value) if len(repr(value)) <= 24 else repr(value)[:24] + "…"

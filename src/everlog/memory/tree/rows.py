@@ -1,7 +1,8 @@
 """Tables of the tree, and all of its SQL.
 
 A node lies under the thread that owns its last entry, so a fork reads its parent's nodes. Nodes can be dropped and made
-again; a view cannot, since it depends on when it was read, but it holds no text: only which nodes it shows.
+again; a view cannot, since it depends on when it was read, but it holds no text: only which nodes it shows. Counts of
+what was opened are records too.
 """
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam
@@ -51,7 +52,34 @@ view = Table(
 )
 """A saved view: [[level, how many in a row], …] from entry 0 on."""
 
-TABLES = (node, view)
+dig = Table(
+    "dig",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    info={"erase": "thread"},
+)
+"""How often agents opened a line of a thread, and when last; under the thread in which they did."""
+
+zoom_event = Table(
+    "zoom_event",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("id", ID, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("leaf", BigInteger),
+    Column("steps", Integer),
+    Column("turn", Integer),
+    Column("at", BigInteger, nullable=False),
+    info={"erase": "thread"},
+)
+"""What the digs of a turn reached: rows 1, 2 … are digs; row 0 says that all of it is counted."""
+
+TABLES = (node, view, dig, zoom_event)
 
 _mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
 
@@ -71,4 +99,27 @@ SET_VIEW = (
         view.c.version == bindparam("seen"),
     )
     .values(version=bindparam("new_version"), owed=bindparam("new_owed"), runs=bindparam("new_runs"))
+)
+
+PUT_EVENT = scoped(zoom_event).insert(ignore=True)
+EVENTS = (
+    scoped(zoom_event)
+    .select(zoom_event.c.leaf, zoom_event.c.steps, zoom_event.c.turn, zoom_event.c.at)
+    .where(zoom_event.c.thread == bindparam("thread"), zoom_event.c.n > 0)
+    .order_by(zoom_event.c.id.desc(), zoom_event.c.n.desc())
+    .limit(bindparam("limit"))
+)
+PUT_DIG = scoped(dig).insert(ignore=True)
+DUG = (
+    scoped(dig)
+    .update()
+    .where(dig.c.thread == bindparam("of_thread"), dig.c.nid == bindparam("of_nid"))
+    .values(count=dig.c.count + bindparam("more"), last_at=bindparam("now"))
+)
+HOT = (
+    scoped(dig)
+    .select(dig.c.nid, dig.c.count, dig.c.last_at)
+    .where(dig.c.thread == bindparam("thread"))
+    .order_by(dig.c.count.desc(), dig.c.last_at.desc(), dig.c.nid)
+    .limit(bindparam("limit"))
 )

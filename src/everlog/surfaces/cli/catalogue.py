@@ -30,6 +30,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("view", "tree:view", "Print a whole thread within a budget."),
         Command("zoom", "tree:zoom", "Open a line of a view: its two halves, or the message."),
         Command("read", "tree:read", "Print one message, page by page."),
+        Command("date", "tree:date", "Print when a message was said."),
+        Command("search", "tree:search", "Find messages by their words: numbers and dates, no text."),
         Command("pump", "tree:pump", "Build what is still missing of the trees."),
     ),
     "Look after": (

@@ -1,4 +1,4 @@
-"""Commands about the tree of a thread: view, zoom, read, pump."""
+"""Commands about the tree of a thread: view, zoom, read, date, search, pump."""
 
 from typing import Annotated
 
@@ -98,7 +98,8 @@ def read(
 ) -> None:
     """Print one message, page by page.
 
-    A page is 25,000 characters; joined, the pages are the message, word for word.
+    A page is 25,000 characters; joined, the pages are the message, word for word. A terminal also shows what an
+    agent is told of the next one.
 
     Example:
       everlog read holiday 71 --page 1
@@ -106,11 +107,71 @@ def read(
     here = session.of(context)
     with here.open() as memory:
         tree = memory.thread(thread).tree
-        words, said = tree.read(position, page), tree.date(position)
+        found, said = tree.page(position, page), tree.date(position)
     if here.json:
-        document({"thread": thread, "id": position, "page": page, "date": said, "text": words})
+        document(
+            {"thread": thread, "id": position, "page": page, "pages": found.pages, "date": said, "text": found.words}
+        )
     else:
-        text(words + ("\n" if console.is_terminal() else ""))
+        text(found.words)
+        if console.is_terminal():  # a pipe gets the page and nothing else, so that pages can be joined
+            line(f"\n{found.note}" if found.note else "")
+
+
+def date(context: typer.Context, thread: Key, position: Position) -> None:
+    """Print when a message was said.
+
+    Example:
+      everlog date holiday 71
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        said = memory.thread(thread).tree.date(position)
+    if here.json:
+        document({"thread": thread, "id": position, "date": said})
+    else:
+        line(said)
+
+
+def search(
+    context: typer.Context,
+    thread: Key,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", parser=as_key, help="At most eight are used.")],
+    before: Annotated[
+        int | None,
+        typer.Option("--before", metavar="ID", help="Only messages before this one.", show_default=False),
+    ] = None,
+    budget_bytes: Annotated[
+        int | None,
+        typer.Option("--bytes", metavar="N", help="Name lines of the view of so many bytes.", show_default=False),
+    ] = None,
+) -> None:
+    """Find messages by their words: numbers and dates, no text.
+
+    A word of five letters or more also matches the beginning of a longer one; one with a digit or a symbol is looked for
+    between spaces. Messages with all the words come first, then those with most of them, the newest first, at most 10.
+
+    Examples:
+      everlog search holiday ferry timetable
+      everlog search holiday ferry --before 640
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        tree = memory.thread(thread).tree
+        view = None if budget_bytes is None else tree.shown(budget_bytes)
+        found = tree.search(" ".join(words), before, view=view)
+    if here.json:
+        document(
+            {
+                "thread": thread,
+                "words": found.words,
+                "hits": [{"id": hit.i, "words": hit.words, "date": hit.date, "line": hit.line} for hit in found.hits],
+                "searched": {"from": found.start, "to": found.stop - 1, "stopped": found.stopped},
+                "text": found.text,
+            }
+        )
+    else:
+        line(found.text)
 
 
 def pump(

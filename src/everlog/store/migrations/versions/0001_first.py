@@ -30,6 +30,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "thread", "name", "i", name="pk_blob_use"),
     )
     make_table(
+        "dig",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("nid", sa.BigInteger(), autoincrement=False),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.Column("last_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "nid", name="pk_dig"),
+    )
+    make_table(
         "due",
         sa.Column("tenant", sa.String(64)),
         sa.Column("memory", sa.String(16)),
@@ -225,6 +234,18 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "owner", "version", name="pk_wrapped_key"),
         everyone=True,
+    )
+    make_table(
+        "zoom_event",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("id", sa.String(32)),
+        sa.Column("n", sa.Integer(), autoincrement=False),
+        sa.Column("leaf", sa.BigInteger()),
+        sa.Column("steps", sa.Integer()),
+        sa.Column("turn", sa.Integer()),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "id", "n", name="pk_zoom_event"),
     )
     state = op.create_table(
         "store_state",
