@@ -121,7 +121,7 @@ class _Worker(Generic[S]):
             state = self._store.read(self._tenant, partial(self._memory.read, subject=self._lease.subject))
             accepted, reason, remaining = self._pass(state)
             if accepted:
-                self._store.write(self._tenant, partial(self._keep, accepted=accepted), name="pump.write")
+                self._store.write(self._tenant, partial(self._keep, verdicts=accepted), name="pump.write")
                 self.steps += len(accepted)
                 if self._on_progress is not None:
                     self._on_progress(self.steps, remaining)
@@ -160,6 +160,8 @@ class _Worker(Generic[S]):
                 asked = verdict.step
                 reply = None if asked.request is None else self._compactor(asked.request)
                 verdict = self._memory.judge(state, asked, reply)
+                if isinstance(verdict, Again):
+                    self._store.write(self._tenant, partial(self._keep, verdicts=[verdict]), name="pump.try")
             match verdict:
                 case Accept():
                     accepted.append(verdict)
@@ -171,11 +173,11 @@ class _Worker(Generic[S]):
                     assert_never(verdict)
         return None
 
-    def _keep(self, unit: Unit, accepted: Sequence[Accept]) -> None:
+    def _keep(self, unit: Unit, verdicts: Sequence[Accept | Again]) -> None:
         # The thread's row is locked before the subject's, as when entries are appended and marked.
-        self._memory.write(unit, self._lease.subject, accepted)
-        for verdict in accepted:
-            for due in verdict.marks:
+        self._memory.write(unit, self._lease.subject, verdicts)
+        for verdict in verdicts:
+            for due in verdict.marks if isinstance(verdict, Accept) else ():
                 leases.mark(unit, due)
         leases.renew(unit, self._lease)
 

@@ -193,7 +193,8 @@ def test_a_reply_of_several_lines_is_made_one():
         answer("user: cut off", finish="length"),
         answer("user: a tool call", finish="tool_calls"),
         answer("user: filtered", finish="filtered"),
-        answer("x" * 513),
+        answer("user: " + "x" * 507),
+        answer("x" * 400),
         Failure(kind="refused"),
         Failure(kind="timeout"),
         Failure(kind="unusable"),
@@ -215,8 +216,8 @@ def test_a_merge_must_be_shorter_than_its_two_lines():
     state = window("user: " + "a" * 255, "user: " + "b" * 250)
     state = state.after([TREE.judge(state, step, None) for step in steps(state) if step.request is None])
     (step,) = steps(state)
-    assert isinstance(TREE.judge(state, step, answer("c" * 517)), Again)
-    assert isinstance(TREE.judge(state, step, answer("c" * 512)), Accept)
+    assert isinstance(TREE.judge(state, step, answer("user: " + "c" * 511)), Again)
+    assert isinstance(TREE.judge(state, step, answer("user: " + "c" * 506)), Accept)
 
 
 @pytest.mark.covers("A115")
@@ -226,8 +227,8 @@ def test_after_five_tries_the_shortest_is_kept():
     verdict: object = Again(step=step)
     for size in (600, 580, 590, 570, 580):
         assert isinstance(verdict, Again)
-        verdict = TREE.judge(state, verdict.step, answer("z" * size))
-    assert node(verdict).line == Line("z" * 570, ())
+        verdict = TREE.judge(state, verdict.step, answer("user: " + "z" * size))
+    assert node(verdict).line == Line("user: " + "z" * 570)
     assert node(verdict).fallback is False
 
 
@@ -237,7 +238,7 @@ def test_a_try_that_is_no_shorter_than_its_source_is_never_kept():
     verdict: object = Again(step=step)
     for _ in range(5):
         assert isinstance(verdict, Again)
-        verdict = TREE.judge(state, verdict.step, answer("z" * 600))
+        verdict = TREE.judge(state, verdict.step, answer("user: " + "z" * 600))
     assert (node(verdict).fallback, node(verdict).line.size_bytes <= LIMIT_BYTES) == (True, True)
 
 
@@ -267,13 +268,12 @@ def test_a_late_answer_to_another_question_is_stale():
     assert TREE.judge(window(long(1)), step, answer("user: x")) == Stale()
 
 
-def test_the_digest_of_what_a_model_was_asked_changes_with_source_model_and_prompt_and_says_nothing_without_the_key():
+def test_the_digest_of_what_a_model_was_asked_changes_with_source_and_model_and_says_nothing_without_the_key():
     state = window(long(0), "user: short")
     asked, free = steps(state)
-    other = Tree(model="other", prompt="p1").plan(state, NOW, 10).steps
+    other = Tree(model="other").plan(state, NOW, 10).steps
     assert other[0].inputs != asked.inputs
     assert other[1].inputs == free.inputs, "what is its own node does not depend on a model"
-    assert Tree(model="other", prompt="p2").plan(state, NOW, 10).steps[0].inputs != other[0].inputs
     assert steps(replace(state, secret=b"another"))[0].inputs != asked.inputs
 
 

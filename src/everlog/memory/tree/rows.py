@@ -4,7 +4,7 @@ A node lies under the thread that owns its last entry, so a fork reads its paren
 again; a view cannot, since it depends on when it was read, but it holds no text: only which nodes it shows.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
 
 from everlog.memory.tree.nodes import INDEX_BITS, pack, stop_of
 from everlog.store.rows import ID, KEY, TENANT
@@ -51,13 +51,43 @@ view = Table(
 )
 """A saved view: [[level, how many in a row], …] from entry 0 on."""
 
-TABLES = (node, view)
+attempt = Table(
+    "try",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False),
+    Column("inputs", LargeBinary(16), nullable=False),
+    Column("body", LargeBinary, nullable=False, info={"sealed": True}),
+    info={"erase": "thread", "covers": covering},
+)
+"""A model's answers so far for a node that is not built yet, none of which could be kept; gone once it is."""
+
+TABLES = (node, view, attempt)
 
 _mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
 
 NODES = scoped(node).select(node.c.thread, node.c.nid, node.c.size, node.c.body).where(*_mine)
 BUILT = scoped(node).select(node.c.thread, node.c.nid).where(*_mine)
 PUT_NODE = scoped(node).insert(ignore=True)
+MADE = (
+    scoped(node)
+    .select(node.c.prompt, node.c.model, node.c.fallback, func.count())
+    .where(node.c.thread == bindparam("thread"))
+    .group_by(node.c.prompt, node.c.model, node.c.fallback)
+)
+
+TRIED = (
+    scoped(attempt)
+    .select(attempt.c.thread, attempt.c.nid, attempt.c.inputs, attempt.c.body)
+    .where(among(attempt.c.thread, "owners"), among(attempt.c.nid, "nids"))
+)
+PUT_TRIED = scoped(attempt).upsert(replace=["inputs", "body"])
+DROP_TRIED = (
+    scoped(attempt)
+    .delete()
+    .where(attempt.c.thread == bindparam("thread"), among(attempt.c.nid, "nids"))
+)
 _of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))
 
 VIEW = scoped(view).select(view.c.version, view.c.owed, view.c.runs).where(*_of_budget)
