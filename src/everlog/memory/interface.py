@@ -135,6 +135,8 @@ class Again:
     """The answer cannot be used as it is; the step carries it along as one more try."""
 
     step: Step
+    rows: tuple[Any, ...] = ()
+    """The memory's own row values that keep the tries; only its `write` looks into them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

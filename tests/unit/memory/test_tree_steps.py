@@ -270,11 +270,11 @@ def test_a_late_answer_to_another_question_is_stale():
 
 def test_the_digest_of_what_a_model_was_asked_changes_with_source_and_model_and_says_nothing_without_the_key():
     state = window(long(0), "user: short")
-    asked, free = steps(state)
+    free, asked = steps(state)
     other = Tree(model="other").plan(state, NOW, 10).steps
-    assert other[0].inputs != asked.inputs
-    assert other[1].inputs == free.inputs, "what is its own node does not depend on a model"
-    assert steps(replace(state, secret=b"another"))[0].inputs != asked.inputs
+    assert other[1].inputs != asked.inputs
+    assert other[0].inputs == free.inputs, "what is its own node does not depend on a model"
+    assert steps(replace(state, secret=b"another"))[1].inputs != asked.inputs
 
 
 def test_steps_hold_no_code_and_survive_as_data():

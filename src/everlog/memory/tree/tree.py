@@ -36,6 +36,7 @@ from everlog.memory.tree import contexts, extractive, questions, replies, rows, 
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, encode, shown
 from everlog.memory.tree.nodes import ending_within, index_of, level_of, nodes_in, pack, start_of, stop_of
 from everlog.memory.tree.questions import CONTEXT_BYTES, Prompts
+from everlog.memory.tree.tries import Tried
 from everlog.memory.tree.window import Node, Window, seen, window
 from everlog.store import Unit
 from everlog.store.keys import digest
@@ -90,7 +91,7 @@ class Tree:
         return contexts.with_contexts(unit, log.load(unit, subject.key), state, self._context_bytes)
 
     def plan(self, state: Window, now: datetime, room: int) -> Plan:  # noqa: ARG002 -- no time makes a node due
-        """Return the missing nodes whose source is there, those that need no model among them.
+        """Return the missing nodes whose source is there, those that need no model first.
 
         For a model that is shown a context, that are at most the leaves of one block of eight, and merges.
         """
@@ -105,6 +106,7 @@ class Tree:
                 and (step := self._step(state, nid, made)) is not None
             ):
                 steps.append(step)
+        steps.sort(key=lambda step: step.request is not None)
         remaining = nodes_in(state.count) - nodes_in(state.start) - built
         return Plan(steps=tuple(steps), remaining=remaining)
 
@@ -135,27 +137,22 @@ class Tree:
         if len(tried) >= TRIES:
             return self._settle(state, replace(step, tries=tried), nid, made)
         first = replace(step.request, messages=step.request.messages[:_FIRST])
-        return Again(step=replace(step, tries=tried, request=questions.further(self.prompts, first, tried)))
+        again = replace(step, tries=tried, request=questions.further(self.prompts, first, tried))
+        return Again(step=again, rows=(Tried(nid, step.inputs, tried, state.seen),))
 
     def write(self, unit: Unit, subject: Subject, verdicts: Sequence[Accept | Again]) -> None:
         """Keep the nodes, each under the thread that owns its last entry; one that is there stays as it is."""
-        nodes = [node for verdict in verdicts if isinstance(verdict, Accept) for node in verdict.rows]
-        tried = {
-            _nid_of(verdict.step): (verdict.step.inputs, verdict.step.tries)
-            for verdict in verdicts
-            if isinstance(verdict, Again)
-        }
-        if not nodes and not tried:
+        made: list[Node | Tried] = [row for verdict in verdicts for row in verdict.rows]
+        if not made:
             return
         thread = log.load(unit, subject.key)
-        if nodes:
-            now = seen(unit, thread, max(stop_of(node.nid) for node in nodes))
-            if any(node.seen != now for node in nodes):
-                raise Erased("something was erased while its lines were made; they were dropped")
-            unit.run(rows.PUT_NODE, [_row(unit, thread, node) for node in nodes])
-            tries.forget(unit, thread, [node.nid for node in nodes if node.model is not None])
-        if tried:
-            tries.keep(unit, thread, tried)
+        now = seen(unit, thread, max(stop_of(row.nid) for row in made))
+        if any(row.seen != now for row in made):
+            raise Erased("something was erased while its lines were made; they were dropped")
+        nodes = [row for row in made if isinstance(row, Node)]
+        unit.run(rows.PUT_NODE, [_row(unit, thread, node) for node in nodes])
+        tries.forget(unit, thread, [node.nid for node in nodes if node.model is not None])
+        tries.keep(unit, thread, [row for row in made if isinstance(row, Tried)])
 
     def _step(self, state: Window, nid: int, made: Line) -> Step | None:
         request: Request | None = None
@@ -171,10 +168,10 @@ class Tree:
             request=request,
             inputs=self._inputs(state, nid, made, request),
         )
-        inputs, tried = state.tried.get(nid, ("", ()))
-        if request is None or inputs != step.inputs:
+        tried = state.tried.get(nid)
+        if request is None or tried is None or tried.inputs != step.inputs:
             return step
-        return replace(step, tries=tried, request=questions.further(self.prompts, request, tried))
+        return replace(step, tries=tried.tries, request=questions.further(self.prompts, request, tried.tries))
 
     def _inputs(self, state: Window, nid: int, made: Line, request: Request | None) -> Digest:
         """Return the digest of all that the answer depends on; of what was asked, as it was asked first."""

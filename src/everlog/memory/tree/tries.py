@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from everlog.log import ThreadRow
 from everlog.memory.interface import Digest, Try
@@ -11,7 +12,24 @@ from everlog.memory.tree.shelf import owners_of
 from everlog.store import Unit
 from everlog.tokens import text_of, utf8
 
-Tried = tuple[Digest, tuple[Try, ...]]
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whose rows were read, and under which generations; if that has changed, what was read must not be written."""
+
+    segments: tuple[tuple[str, int], ...]
+    generations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Answers so far for a node, none of which could be kept."""
+
+    nid: int
+    inputs: Digest
+    """What they were answers to."""
+    tries: tuple[Try, ...]
+    seen: Seen | None = None
+    """None for tries that are read."""
 
 
 def load(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> dict[int, Tried]:
@@ -20,19 +38,19 @@ def load(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> dict[int, Tried]
         return {}
     column = rows.attempt.c.body
     return {
-        nid: (bytes(inputs).hex(), _parse(unit.open(column, (owner, nid), body)))
+        nid: Tried(nid, bytes(inputs).hex(), _parse(unit.open(column, (owner, nid), body)))
         for owner, nid, inputs, body in unit.rows(rows.TRIED, owners=owners_of(thread, nids), nids=list(nids))
         if owner == thread.owner(stop_of(nid) - 1)
     }
 
 
-def keep(unit: Unit, thread: ThreadRow, tried: Mapping[int, Tried]) -> None:
+def keep(unit: Unit, thread: ThreadRow, tried: Sequence[Tried]) -> None:
     """Keep all tries at some nodes, in the place of those that were kept before."""
     made = []
-    for nid, (inputs, attempts) in tried.items():
-        owner = thread.owner(stop_of(nid) - 1)
-        body = unit.seal(rows.attempt.c.body, (owner, nid), _render(attempts))
-        made.append({"thread": owner, "nid": nid, "inputs": bytes.fromhex(inputs), "body": body})
+    for one in tried:
+        owner = thread.owner(stop_of(one.nid) - 1)
+        body = unit.seal(rows.attempt.c.body, (owner, one.nid), _render(one.tries))
+        made.append({"thread": owner, "nid": one.nid, "inputs": bytes.fromhex(one.inputs), "body": body})
     unit.run(rows.PUT_TRIED, made)
 
 

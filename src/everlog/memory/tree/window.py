@@ -12,12 +12,13 @@ from typing import Self
 
 from everlog import log
 from everlog.log import ThreadRow
-from everlog.memory.interface import Accept, Digest, Subject, Try, Verdict
+from everlog.memory.interface import Accept, Digest, Subject, Verdict
 from everlog.memory.tree import pairs, tries
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, joined, source
 from everlog.memory.tree.nodes import children_of, cover, ending_within, level_of, stop_of
 from everlog.memory.tree.questions import Context
 from everlog.memory.tree.shelf import Shelf, first_missing
+from everlog.memory.tree.tries import Seen, Tried
 from everlog.messages import Call, Entry
 from everlog.store import Unit
 from everlog.tokens import size_bytes
@@ -27,14 +28,6 @@ WINDOW = 512
 
 WINDOW_BYTES = 4 << 20
 """Text after which a snapshot takes in no further entries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Whose rows were read, and under which generations; if that has changed, what was read must not be written."""
-
-    segments: tuple[tuple[str, int], ...]
-    generations: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +64,8 @@ class Window:
     """Keys the digests, so that they say nothing of the text."""
     calls: Mapping[int, Line] = field(default_factory=dict)
     """Of those entries that are tools' results, the call that each answers."""
-    tried: Mapping[int, tuple[Digest, tuple[Try, ...]]] = field(default_factory=dict)
-    """Earlier tries at nodes, and the inputs that they answered."""
+    tried: Mapping[int, Tried] = field(default_factory=dict)
+    """Earlier tries at nodes."""
     contexts: Mapping[int, Context] | None = None
     """What is shown beside the sources of the next few nodes; None where a source alone is enough."""
     _free: dict[int, Line] = field(default_factory=dict, compare=False, repr=False)
