@@ -158,7 +158,7 @@ class Tree:
         request: Request | None = None
         if made.size_bytes > LIMIT_BYTES:
             context = None if state.contexts is None else state.contexts.get(nid)
-            if self.prompts is not None and context is None:
+            if self.prompts is not None and (context is None or not state.stands_on_built(nid)):
                 return None
             request = questions.request(self.prompts, state.given(nid, made), made, context)
         step = Step(

@@ -100,6 +100,10 @@ class Window:
         """Return the source of a node as it is given: a tool's result with the call before it."""
         return joined(self.calls[nid], made) if nid in self.calls else made
 
+    def stands_on_built(self, nid: int) -> bool:
+        """Return whether a node's halves are built, and not only about to be."""
+        return level_of(nid) == 0 or all(half in self.lines for half in children_of(nid))
+
     def asking(self) -> Iterator[int]:
         """Yield the missing nodes that can be made now and are not their own source."""
         for nid in ending_within(self.start, self.stop):
