@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.clock import moment
+from everlog.conversation.tree import Tree as PublicTree
 from everlog.log import NewTurn
+from everlog.memory import tree as memory_tree
 from everlog.memory.interface import Accept, Failure, Reply, Request, Step, Subject
-from everlog.memory.tree import CONTEXT_BYTES, Extractive, Tree, parse, questions, rows
+from everlog.memory.tree import CONTEXT_BYTES, Extractive, Tree, parse, questions, rows, upkeep
 from everlog.memory.tree.nodes import nodes_in, pack, stop_of
 from everlog.messages import Call, Media, Message, Origin, Result
 from everlog.pump import Ran, run
@@ -439,3 +441,65 @@ def test_a_run_that_dies_as_it_keeps_a_try_is_finished_by_the_next(database: Any
     (step,) = steps(store, thread, tree(ScriptedModel()))
     assert len(step.tries) == (moment == "after_commit")
     assert pumped(store, thread, ScriptedModel()).done
+
+
+def stale(store: Store, thread: str, model: Any) -> int:
+    return store.read(TENANT, lambda unit: upkeep.stale(unit, thread, model=model.model, prompt=PROMPTS.id))
+
+
+@pytest.mark.covers("A116")
+def test_what_another_model_or_prompt_made_can_be_counted_and_dropped_and_comes_back(store: Store):
+    thread = filled(store, [*(long(n) for n in range(12)), *(short(n) for n in range(12, 20))])
+    echo, other = EchoModel(), EchoModel("echo@2")
+    assert pumped(store, thread, echo).done
+    first = stored(store, thread, 20)
+    asked = sum(row[2] is not None for row in first.values())
+    assert (stale(store, thread, echo), stale(store, thread, other)) == (0, asked)
+    public = PublicTree(store, TENANT, thread)
+    before = public.view(1_000)
+    assert public.rebuild() == nodes_in(20)
+    assert stored(store, thread, 20) == {}
+    assert store.read(TENANT, lambda unit: unit.row(pump_rows.DUE, memory="tree", subject=thread)) is not None
+    assert "not summarized" in public.view(1_000)
+    assert pumped(store, thread, other).done
+    assert (stale(store, thread, echo), stale(store, thread, other)) == (asked, 0)
+    public.rebuild()
+    assert pumped(store, thread, echo).done
+    assert stored(store, thread, 20) == first
+    assert public.view(1_000) == before
+
+
+def test_a_worker_that_read_lines_before_they_were_dropped_writes_nothing_above_them(store: Store):
+    """A built node vouches for all below it, so one that outlives its halves would leave a hole for good."""
+    thread = filled(store, [long(n) for n in range(4)])
+
+    def act(request: Request) -> None:
+        PublicTree(store, TENANT, thread).rebuild()
+
+    merging = once(act)
+    model = ScriptedModel(when=lambda request: merging(request) if "Merge" in request.messages[2].text else None)
+    ran = pumped(store, thread, model)
+    assert (ran.done, ran.reason, stored(store, thread, 4)) == (False, "erased", {})
+    assert pumped(store, thread, model).done
+    assert len(stored(store, thread, 4)) == nodes_in(4)
+
+
+def test_a_long_thread_is_dropped_from_its_end_so_that_no_line_outlives_its_halves(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    thread = filled(store, [short(n) for n in range(50)])
+    assert pumped(store, thread, EchoModel()).done
+    monkeypatch.setattr(memory_tree, "ENTRIES", 16)
+    left: list[set[int]] = []
+
+    def listen(name: str) -> None:
+        if name == "tree.rebuild.after_commit":
+            left.append(set(stored(store, thread, 50)))
+
+    failpoints.listen(listen)
+    try:
+        assert PublicTree(store, TENANT, thread).rebuild() == nodes_in(50)
+    finally:
+        failpoints.listen(None)
+    assert [max((stop_of(nid) for nid in some), default=0) for some in left] == [34, 18, 2, 0]
+    assert [len(some) for some in left] == [nodes_in(34), nodes_in(18), nodes_in(2), 0]

@@ -5,7 +5,9 @@ from functools import partial
 from everlog import log
 from everlog.errors import UnknownAddress
 from everlog.memory import tree as memory
+from everlog.memory.interface import Compactor
 from everlog.messages import Entry
+from everlog.pump import mark_tree
 from everlog.store import Store, Unit
 
 PAGE_CHARACTERS = 25_000
@@ -63,6 +65,33 @@ class Tree:
         """Return when a message was said, as `Tue 2026-11-10 14:02 UTC`."""
         return self._entry(i).at.strftime("%a %Y-%m-%d %H:%M UTC")
 
+    def stale(self, compactor: Compactor | None = None) -> int:
+        """Return how many lines another compactor than this one made, or the same with other prompts.
+
+        Args:
+            compactor: the one that answers now; the built-in one, which needs no model, if None.
+        """
+        now = memory.Tree.of(compactor or memory.Extractive())
+        act = partial(_stale, thread=self._thread, model=now.model, prompt=now.prompt_id)
+        return self._store.read(self._tenant, act)
+
+    def rebuild(self) -> int:
+        """Drop all lines of the thread, so that the pump makes them again; return how many.
+
+        The words stay, and so do the views that are saved; what a fork shares with its parent is its parent's.
+
+        Raises:
+            Erased: the thread was erased.
+        """
+        start = self._store.read(self._tenant, partial(log.load, thread=self._thread)).next
+        dropped = 0
+        while True:
+            start = max(0, start - memory.ENTRIES)
+            act = partial(_drop, thread=self._thread, start=start)
+            dropped += self._store.write(self._tenant, act, name="tree.rebuild")
+            if not start:
+                return dropped
+
     def _entry(self, i: int) -> Entry:
         found = self._store.read(self._tenant, partial(_at, thread=self._thread, i=i))
         if found is None:
@@ -72,6 +101,16 @@ class Tree:
 
 def _zoom(unit: Unit, thread: str, first: int, size: int) -> memory.Opened:
     return memory.zoom(unit, log.load(unit, thread), first, size)
+
+
+def _stale(unit: Unit, thread: str, model: str, prompt: str | None) -> int:
+    return memory.stale(unit, log.load(unit, thread).id, model=model, prompt=prompt)
+
+
+def _drop(unit: Unit, thread: str, start: int) -> int:
+    dropped = memory.drop(unit, thread, start)
+    mark_tree(unit, thread, upto=log.load(unit, thread).next)
+    return dropped
 
 
 def _at(unit: Unit, thread: str, i: int) -> Entry | None:

@@ -41,6 +41,7 @@ Remember:
   zoom         Open a line of a view: its two halves, or the message.
   read         Print one message, page by page.
   pump         Build what is still missing of the trees.
+  rebuild      Drop the tree of a thread and build it again.
 
 Look after:
   stats        Count what is in the database.

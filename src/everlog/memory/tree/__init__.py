@@ -4,8 +4,8 @@ Comes in: entries of a thread. Goes out: a view of the whole thread within a bud
 `nodes` are addresses, `lines` their texts, `render` the form of a view, `fold` which nodes it shows: all pure. `shelf`,
 `window`, `views` and `tools` read them in a unit of work; `tree` is what the pump drives; `extractive` is the compactor
 that needs no model. A model is asked in `questions`, with `contexts` beside the source, and what it says is weighed in
-`replies`; `tries` keeps what was not good enough, `pairs` brings tools' calls and results together. It knows the log and
-no other memory.
+`replies`; `tries` keeps what was not good enough, `pairs` brings tools' calls and results together, and `upkeep` drops
+what is to be made again. It knows the log and no other memory.
 """
 
 from everlog.memory.tree.extractive import Extractive
@@ -14,19 +14,25 @@ from everlog.memory.tree.questions import CONTEXT_BYTES, Prompts, prompts
 from everlog.memory.tree.render import Shown, parse
 from everlog.memory.tree.tools import Opened, zoom
 from everlog.memory.tree.tree import Tree
+from everlog.memory.tree.upkeep import ENTRIES, Made, drop, made, stale
 from everlog.memory.tree.views import LOW_MARK, show
 
 __all__ = [
     "CONTEXT_BYTES",
+    "ENTRIES",
     "LOW_MARK",
     "MIN_BUDGET_BYTES",
     "Extractive",
+    "Made",
     "Opened",
     "Prompts",
     "Shown",
     "Tree",
+    "drop",
+    "made",
     "parse",
     "prompts",
     "show",
+    "stale",
     "zoom",
 ]

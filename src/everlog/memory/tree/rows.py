@@ -77,6 +77,12 @@ MADE = (
     .group_by(node.c.prompt, node.c.model, node.c.fallback)
 )
 
+DROP_NODES = (
+    scoped(node)
+    .delete()
+    .where(node.c.thread == bindparam("thread"), node.c.nid >= bindparam("first"), node.c.nid < bindparam("stop"))
+)
+
 TRIED = (
     scoped(attempt)
     .select(attempt.c.thread, attempt.c.nid, attempt.c.inputs, attempt.c.body)

@@ -73,7 +73,7 @@ class Tree:
         """
         self.model = model
         self.prompts = prompts
-        self._prompt = None if prompts is None else prompts.id
+        self.prompt_id = None if prompts is None else prompts.id
         self._context_bytes = context_bytes
 
     @classmethod
@@ -179,10 +179,10 @@ class Tree:
             return digest(state.secret, b"node", utf8(made.text)).hex()
         asked = [utf8(message.text) for message in request.messages[:_FIRST]]
         given = utf8(state.given(nid, made).text)
-        return digest(state.secret, b"node", given, utf8(self._prompt or ""), utf8(self.model), *asked).hex()
+        return digest(state.secret, b"node", given, utf8(self.prompt_id or ""), utf8(self.model), *asked).hex()
 
     def _node(self, nid: int, line: Line, step: Step, state: Window, model: str, *, fallback: bool = False) -> Node:
-        return Node(nid, line, step.inputs, state.seen, model=model, prompt=self._prompt, fallback=fallback)
+        return Node(nid, line, step.inputs, state.seen, model=model, prompt=self.prompt_id, fallback=fallback)
 
     def _settle(self, state: Window, step: Step, nid: int, made: Line) -> Accept:
         """Take the shortest try, or where none can be used clauses of the source."""

@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("zoom", "tree:zoom", "Open a line of a view: its two halves, or the message."),
         Command("read", "tree:read", "Print one message, page by page."),
         Command("pump", "tree:pump", "Build what is still missing of the trees."),
+        Command("rebuild", "tree:rebuild", "Drop the tree of a thread and build it again."),
     ),
     "Look after": (
         Command("stats", "care:stats", "Count what is in the database."),
