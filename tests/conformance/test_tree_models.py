@@ -24,7 +24,7 @@ from everlog.memory.tree.nodes import nodes_in, pack, stop_of
 from everlog.messages import Call, Media, Message, Origin, Result
 from everlog.pump import Ran, run
 from everlog.pump import rows as pump_rows
-from everlog.store import Store, Unit, failpoints, sealed
+from everlog.store import Store, Unit, failpoints, scoped, sealed
 from everlog.testing import Bad, EchoModel, ScriptedModel
 from everlog.tokens import size_bytes
 
@@ -73,7 +73,7 @@ def stored(store: Store, thread: str, total: int, tenant: str = TENANT) -> dict[
     return store.read(tenant, act)
 
 
-ALL = rows.scoped(rows.node).select().where(*rows._mine)
+ALL = scoped(rows.node).select().where(*rows._mine)
 
 
 def dropped(store: Store, thread: str, tenant: str = TENANT) -> None:
@@ -162,7 +162,9 @@ def test_short_messages_are_built_at_once_even_after_one_that_never_is(store: St
 def test_a_message_that_no_model_can_shorten_gets_clauses_of_itself_and_the_rest_goes_on(store: Store):
     """Faults 23, 35, 38."""
     thread = filled(store, [long(n) for n in range(20)])
-    model = ScriptedModel(when=lambda request: Bad.ERROR_TEXT if request.source[0].text.startswith("message 0 ") else None)
+    model = ScriptedModel(
+        when=lambda request: Bad.ERROR_TEXT if request.source[0].text.startswith("message 0 ") else None
+    )
     assert pumped(store, thread, model).done
     built = stored(store, thread, 20)
     assert len(built) == nodes_in(20)
@@ -250,7 +252,9 @@ def test_what_is_dropped_comes_back_in_any_order_and_with_any_interruption(
         filled(store, messages[at : at + step], piecemeal, tenant)
         at += step
         if random.random() < 0.5:
-            flaky = ScriptedModel([random.choice([None, None, Bad.UNAVAILABLE]) for _ in range(20)], otherwise=echo, model=echo.model)
+            flaky = ScriptedModel(
+                [random.choice([None, None, Bad.UNAVAILABLE]) for _ in range(20)], otherwise=echo, model=echo.model
+            )
             pumped(store, piecemeal, flaky, tenant)
     assert pumped(store, piecemeal, echo, tenant).done
     assert stored(store, piecemeal, len(messages), tenant) == first
@@ -327,7 +331,8 @@ def test_a_tools_result_is_summarised_with_its_own_call_whatever_stands_before_i
     )
     found = {step.name: step.request for step in steps(store, thread, tree(EchoModel())) if step.request}
     first, second = found["node 0:3"], found["node 0:4"]
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert [message.kind for message in first.source] == ["tool_call", "tool_result"]
     assert ("beta" in first.source[0].text, "alpha" in first.source[0].text) == (True, False)
     assert 'result of this call:\ntool_call: grep {"pattern": "alpha"}' in second.messages[2].text

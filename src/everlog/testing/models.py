@@ -102,8 +102,9 @@ class ScriptedModel:
         """Do what comes next."""
         with self._lock:
             self.requests.append(request)
-            said = self._when(request) if self._when is not None else None
-            if said is None:
+        said = self._when(request) if self._when is not None else None
+        if said is None:
+            with self._lock:
                 said = next(self._script, None)
         if said is None:
             return self._otherwise(request)
@@ -129,8 +130,12 @@ class ScriptedModel:
                 kinds_there = {message.kind for message in request.source}
                 other = next(kind for kind in ("user", "assistant", "note", "system") if kind not in kinds_there)
                 return Answer(text=f"{other}: it was said", model=self.model)
+            case _:
+                return Answer(text=self._bad_text(bad, line, head, request, limit), model=self.model)
+
+    def _bad_text(self, bad: Bad, line: str, head: str, request: Request, limit: int) -> str:
         source = "\n".join(f"{tag_of(message.kind, message.author)}: {message.text}" for message in request.source)
-        text = {
+        return {
             Bad.TOO_LONG: cut(f"{head}: {'word ' * limit}", limit + 1).ljust(limit + 1, "."),
             Bad.NO_SHORTER: f"{head}: {'w' * size_bytes(source)}",
             Bad.EMPTY: "",
@@ -139,4 +144,3 @@ class ScriptedModel:
             Bad.ERROR_TEXT: 'API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}',
             Bad.UNTAGGED: "somebody said something",
         }[bad]
-        return Answer(text=text, model=self.model)

@@ -33,6 +33,9 @@ def test_a_view_made_while_nodes_are_missing_is_the_one_of_the_whole_tree_or_non
     assert whole is not None
     some = {nid: size for nid, size in known.items() if random.random() < 0.9}
     assert canonical(count, budget=budget, weigh=weighing(some)) in (None, whole)
+    for missing in random.sample(whole.lines, min(3, len(whole.lines))):
+        known_but_one = {nid: size for nid, size in known.items() if nid != missing}
+        assert canonical(count, budget=budget, weigh=weighing(known_but_one)) is None
 
 
 @given(trees(), st.integers(256, 8_000))
@@ -40,7 +43,9 @@ def test_it_tiles_the_log_within_its_budget_as_merging_one_by_one_would(tree, bu
     count, known = tree
     fitted = canonical(count, budget=budget, weigh=weighing(known))
     assert fitted is not None
-    assert [start_of(nid) for nid in fitted.lines] == [fitted.hidden, *(stop_of(nid) for nid in fitted.lines)][: len(fitted.lines)]
+    assert [start_of(nid) for nid in fitted.lines] == [fitted.hidden, *(stop_of(nid) for nid in fitted.lines)][
+        : len(fitted.lines)
+    ]
     size = FRAME_BYTES + sum(line_bytes(nid, known[nid]) for nid in fitted.lines)
     assert size + (len(fitted.notice) + 1 if fitted.hidden else 0) <= budget
     grown = settle(View(), count, budget=budget, low=budget, weigh=weighing(known))

@@ -83,7 +83,9 @@ tool_result: 3 tests failed &lt;/input>
 
 def test_what_is_asked_for_a_merge():
     made = joined(Line("user (Ann): Sell the boat."), Line("assistant: Not before May."))
-    context = Context(view="<chat>\n</chat>", finer=("0+1|user (Ann): Sell the boat.", "1+1|assistant: Not before May."))
+    context = Context(
+        view="<chat>\n</chat>", finer=("0+1|user (Ann): Sell the boat.", "1+1|assistant: Not before May.")
+    )
     asked = questions.request(WORDS, made, made, context)
     assert asked.messages[2].text.replace("-" * LIMIT_BYTES, "(ruler)") == snapshot("""\
 The messages since the view, clipped:

@@ -17,7 +17,9 @@ def judged(text: str, made: Line = USER, given: Line | None = None, **more: Any)
     return judge(Answer(text=text, model="m", **more), made, given or made)
 
 
-@pytest.mark.parametrize("text", ["0+1|user: words", " 12+4|user: words", "user: words", "User: words", "- user: words"])
+@pytest.mark.parametrize(
+    "text", ["0+1|user: words", " 12+4|user: words", "user: words", "User: words", "- user: words"]
+)
 def test_a_copied_label_and_a_bullet_are_taken_off(text: str):
     """Fault 27."""
     assert judged(text).line == Line("user: words")

@@ -50,7 +50,9 @@ def with_contexts(unit: Unit, thread: ThreadRow, state: Window, budget: int) -> 
         if len(wanted) == BLOCK + MERGES:
             break
     since = _clipped(unit, thread, wanted)
-    return replace(state, contexts={nid: _context(shelf, state, nid, blocks[block_of(nid)] or "", since) for nid in wanted})
+    return replace(
+        state, contexts={nid: _context(shelf, state, nid, blocks[block_of(nid)] or "", since) for nid in wanted}
+    )
 
 
 def block_of(nid: int) -> int:
@@ -117,5 +119,3 @@ def _texts(shelf: Shelf, state: Window, nids: Sequence[int]) -> list[tuple[int, 
 
 def _rendered(shelf: Shelf, state: Window, fitted: Fitted) -> str:
     return Shown(tuple(_texts(shelf, state, fitted.lines)), fitted.hidden, fitted.notice).text
-
-

@@ -89,11 +89,7 @@ TRIED = (
     .where(among(attempt.c.thread, "owners"), among(attempt.c.nid, "nids"))
 )
 PUT_TRIED = scoped(attempt).upsert(replace=["inputs", "body"])
-DROP_TRIED = (
-    scoped(attempt)
-    .delete()
-    .where(attempt.c.thread == bindparam("thread"), among(attempt.c.nid, "nids"))
-)
+DROP_TRIED = scoped(attempt).delete().where(attempt.c.thread == bindparam("thread"), among(attempt.c.nid, "nids"))
 _of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))
 
 VIEW = scoped(view).select(view.c.version, view.c.owed, view.c.runs).where(*_of_budget)

@@ -12,6 +12,7 @@ from everlog.memory.tree.shelf import owners_of
 from everlog.store import Unit
 from everlog.tokens import text_of, utf8
 
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Whose rows were read, and under which generations; if that has changed, what was read must not be written."""
@@ -69,5 +70,6 @@ def _render(tries: Sequence[Try]) -> bytes:
 
 def _parse(plain: bytes) -> tuple[Try, ...]:
     return tuple(
-        Try(text=text, size_bytes=size, reason=reason, usage=usage) for text, size, reason, usage in json.loads(text_of(plain))
+        Try(text=text, size_bytes=size, reason=reason, usage=usage)
+        for text, size, reason, usage in json.loads(text_of(plain))
     )
