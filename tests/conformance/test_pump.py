@@ -19,6 +19,7 @@ from everlog.clock import micros
 from everlog.log import NewTurn
 from everlog.memory.interface import (
     Accept,
+    Again,
     Failure,
     Mark,
     Plan,
@@ -341,7 +342,7 @@ class Countdown:
         other = Subject(tenant=TENANT, memory="other", key=step.name)
         return Accept(rows=(1,), marks=(Mark(subject=other, due_at=datetime.fromisoformat("2030-01-01T00:00Z")),))
 
-    def write(self, unit: Unit, subject: Subject, verdicts: Sequence[Accept]) -> None:
+    def write(self, unit: Unit, subject: Subject, verdicts: Sequence[Accept | Again]) -> None:
         self.left -= len(verdicts)
 
 

@@ -139,7 +139,7 @@ class Thread:
             on_progress: told after each write: lines built, and about how many are left.
         """
         compactor = compactor or Extractive()
-        memory = TreeMemory(model=compactor.model)
+        memory = TreeMemory.of(compactor)
         return run(self._store, self._tenant, self.id, memory, compactor, on_progress=on_progress)
 
     def verify(self) -> Iterator[Verified]:

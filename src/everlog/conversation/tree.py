@@ -9,6 +9,8 @@ from everlog import log
 from everlog.errors import Mistake
 from everlog.log import ThreadRow
 from everlog.memory import tree as memory
+from everlog.memory.interface import Compactor
+from everlog.pump import mark_tree
 from everlog.store import Store, Unit
 
 T = TypeVar("T")
@@ -126,6 +128,33 @@ class Tree:
         """What agents opened."""
         return TreeStats(self._store, self._tenant, self._thread)
 
+    def stale(self, compactor: Compactor | None = None) -> int:
+        """Return how many lines another compactor than this one made, or the same with other prompts.
+
+        Args:
+            compactor: the one that answers now; the built-in one, which needs no model, if None.
+        """
+        now = memory.Tree.of(compactor or memory.Extractive())
+        act = partial(_stale, thread=self._thread, model=now.model, prompt=now.prompt_id)
+        return self._store.read(self._tenant, act)
+
+    def rebuild(self) -> int:
+        """Drop all lines of the thread, so that the pump makes them again; return how many.
+
+        The words stay, and so do the views that are saved; what a fork shares with its parent is its parent's.
+
+        Raises:
+            Erased: the thread was erased.
+        """
+        start = self._store.read(self._tenant, partial(log.load, thread=self._thread)).next
+        dropped = 0
+        while True:
+            start = max(0, start - memory.ENTRIES)
+            act = partial(_drop, thread=self._thread, start=start)
+            dropped += self._store.write(self._tenant, act, name="tree.rebuild")
+            if not start:
+                return dropped
+
     def _read(self, act: Callable[[Unit, ThreadRow], T]) -> T:
         return self._store.read(self._tenant, lambda unit: act(unit, log.load(unit, self._thread)))
 
@@ -151,3 +180,13 @@ def _positive(limit: int) -> int:
     if limit < 1:
         raise Mistake(f"ask for at least one, not {limit}")
     return limit
+
+
+def _stale(unit: Unit, thread: str, model: str, prompt: str | None) -> int:
+    return memory.stale(unit, log.load(unit, thread).id, model=model, prompt=prompt)
+
+
+def _drop(unit: Unit, thread: str, start: int) -> int:
+    dropped = memory.drop(unit, thread, start)
+    mark_tree(unit, thread, upto=log.load(unit, thread).next)
+    return dropped

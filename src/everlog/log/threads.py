@@ -95,6 +95,16 @@ def variant(key: str, n: int) -> str:
     return f"{key[: KEY_LENGTH - len(str(n)) - 1]}~{n}"
 
 
+def fence(unit: Unit, thread: str) -> None:
+    """See to it that what was derived from a thread before this moment is not written after it.
+
+    Raises:
+        Erased: it was erased.
+    """
+    load(unit, thread)
+    unit.run(rows.TOUCH_GENERATION, {"thread": thread})
+
+
 def load(unit: Unit, thread: str) -> ThreadRow:
     """Return a thread by its id; a writing unit locks it, so that positions are given out once.
 

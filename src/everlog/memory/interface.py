@@ -58,6 +58,8 @@ class Try:
 
     text: str
     size_bytes: int
+    reason: str = ""
+    """Why it could not be kept, in words that a model can be told."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens by kind, as the provider counted them."""
 
@@ -133,6 +135,8 @@ class Again:
     """The answer cannot be used as it is; the step carries it along as one more try."""
 
     step: Step
+    rows: tuple[Any, ...] = ()
+    """The memory's own row values that keep the tries; only its `write` looks into them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,8 @@ class Reject:
     """Nothing can be made of the reply, and nothing is written."""
 
     reason: str
+    retry_at: datetime | None = None
+    """When to look at the subject again, where the reply said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +199,10 @@ class Memory(Protocol[S]):
         """Return what a reply is worth; None is the reply to a step without a request. Pure."""
         ...
 
-    def write(self, unit: Unit, subject: Subject, verdicts: Sequence[Accept]) -> None:
+    def write(self, unit: Unit, subject: Subject, verdicts: Sequence[Accept | Again]) -> None:
         """Keep what was accepted, within the caller's unit; what is there already stays as it is.
+
+        Of a step that is to be asked again its tries are kept, so that a crash does not pay for them twice.
 
         Raises:
             Erased: the subject, or what it read, was erased meanwhile; nothing is written.

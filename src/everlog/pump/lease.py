@@ -111,9 +111,12 @@ def finish(unit: Unit, lease: Lease, next_due: datetime | None) -> None:
     unit.count(rows.FINISH, **_held(lease), next_due=None if next_due is None else micros(next_due))
 
 
-def release(unit: Unit, lease: Lease, reason: str | None) -> None:
-    """Let go of a subject that is still due; a reason counts as a failure."""
-    unit.count(rows.RELEASE, **_held(lease), more=int(reason is not None), reason=reason)
+def release(unit: Unit, lease: Lease, reason: str | None, *, sleep_until: datetime | None = None) -> None:
+    """Let go of a subject that is still due, from a time on if one is given; a reason counts as a failure."""
+    statement, when = rows.RELEASE, {}
+    if sleep_until is not None:
+        statement, when = rows.SLEEP, {"next_due": micros(sleep_until)}
+    unit.count(statement, **_held(lease), more=int(reason is not None), reason=reason, **when)
 
 
 def _held(lease: Lease) -> dict[str, object]:

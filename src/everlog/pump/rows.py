@@ -77,3 +77,4 @@ RELEASE = (
         lease_owner=None, lease_until=None, failures=due.c.failures + bindparam("more"), error_code=bindparam("reason")
     )
 )
+SLEEP = RELEASE.values(due_at=bindparam("next_due"))

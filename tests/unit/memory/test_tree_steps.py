@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.memory.interface import Accept, Again, Answer, Failure, Reject, Reply, Span, Stale, Step, Subject
+from everlog.memory.interface import Accept, Again, Answer, Failure, Reject, Reply, Span, Stale, Step, Subject, Verdict
 from everlog.memory.tree import Extractive, Tree
 from everlog.memory.tree.extractive import MODEL, extract
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, joined
 from everlog.memory.tree.nodes import children_of, level_of, nodes_in, pack
-from everlog.memory.tree.window import Node, Seen, Window
+from everlog.memory.tree.tries import Seen
+from everlog.memory.tree.window import Node, Window
 
 NOW = datetime(2026, 11, 10, 14, 2, tzinfo=UTC)
 SCHEDULER = {
@@ -27,6 +28,13 @@ SCHEDULER = {
     if "id" in case
 }
 TREE = Tree()
+
+
+def after(state: Window, verdicts: Sequence[Verdict]) -> Window:
+    """Return the snapshot that goes on; a compactor without contexts never needs a new one."""
+    found = state.after(verdicts)
+    assert found is not None
+    return found
 
 
 def window(*texts: str) -> Window:
@@ -71,7 +79,7 @@ def drained(state: Window) -> Window:
         verdicts = [
             TREE.judge(state, step, None if step.request is None else Extractive()(step.request)) for step in found
         ]
-        state = state.after(verdicts)
+        state = after(state, verdicts)
     return state
 
 
@@ -118,8 +126,8 @@ def test_a_stuck_leaf_holds_up_its_own_ancestors_and_nobody_else():
     case = SCHEDULER["leaf-stuck"]
     state = window(long(0), *(f"user: {n}" for n in range(1, 201)))
     while found := [step for step in steps(state) if step.name != "node 0:0"]:
-        state = state.after(
-            [TREE.judge(state, one, None if one.request is None else Extractive()(one.request)) for one in found]
+        state = after(
+            state, [TREE.judge(state, one, None if one.request is None else Extractive()(one.request)) for one in found]
         )
     missing = [nid for nid in range(201) if nid not in state.lines]
     assert len(missing) == case["pending_leaves"]
@@ -152,8 +160,8 @@ def test_the_order_in_which_steps_are_done_changes_nothing(sizes: list[int], ran
         random.shuffle(found)
         some = found[: random.randint(1, len(found))]
         done = [one for one in some if ready(state, one)]
-        state = state.after(
-            [TREE.judge(state, one, None if one.request is None else Extractive()(one.request)) for one in done]
+        state = after(
+            state, [TREE.judge(state, one, None if one.request is None else Extractive()(one.request)) for one in done]
         )
     assert dict(state.lines) == dict(drained(start).lines)
 
@@ -193,7 +201,8 @@ def test_a_reply_of_several_lines_is_made_one():
         answer("user: cut off", finish="length"),
         answer("user: a tool call", finish="tool_calls"),
         answer("user: filtered", finish="filtered"),
-        answer("x" * 513),
+        answer("user: " + "x" * 507),
+        answer("x" * 400),
         Failure(kind="refused"),
         Failure(kind="timeout"),
         Failure(kind="unusable"),
@@ -213,10 +222,10 @@ def test_a_reply_that_cannot_be_used_is_tried_again_and_carried_along(reply: Rep
 
 def test_a_merge_must_be_shorter_than_its_two_lines():
     state = window("user: " + "a" * 255, "user: " + "b" * 250)
-    state = state.after([TREE.judge(state, step, None) for step in steps(state) if step.request is None])
+    state = after(state, [TREE.judge(state, step, None) for step in steps(state) if step.request is None])
     (step,) = steps(state)
-    assert isinstance(TREE.judge(state, step, answer("c" * 517)), Again)
-    assert isinstance(TREE.judge(state, step, answer("c" * 512)), Accept)
+    assert isinstance(TREE.judge(state, step, answer("user: " + "c" * 511)), Again)
+    assert isinstance(TREE.judge(state, step, answer("user: " + "c" * 506)), Accept)
 
 
 @pytest.mark.covers("A115")
@@ -226,8 +235,8 @@ def test_after_five_tries_the_shortest_is_kept():
     verdict: object = Again(step=step)
     for size in (600, 580, 590, 570, 580):
         assert isinstance(verdict, Again)
-        verdict = TREE.judge(state, verdict.step, answer("z" * size))
-    assert node(verdict).line == Line("z" * 570, ())
+        verdict = TREE.judge(state, verdict.step, answer("user: " + "z" * size))
+    assert node(verdict).line == Line("user: " + "z" * 570)
     assert node(verdict).fallback is False
 
 
@@ -237,7 +246,7 @@ def test_a_try_that_is_no_shorter_than_its_source_is_never_kept():
     verdict: object = Again(step=step)
     for _ in range(5):
         assert isinstance(verdict, Again)
-        verdict = TREE.judge(state, verdict.step, answer("z" * 600))
+        verdict = TREE.judge(state, verdict.step, answer("user: " + "z" * 600))
     assert (node(verdict).fallback, node(verdict).line.size_bytes <= LIMIT_BYTES) == (True, True)
 
 
@@ -262,19 +271,18 @@ def test_a_late_answer_to_another_question_is_stale():
     state = window(long(0))
     (step,) = steps(state)
     assert TREE.judge(state, replace(step, inputs="0" * 32), answer("user: x")) == Stale()
-    built = state.after([TREE.judge(state, step, answer("user: x"))])
+    built = after(state, [TREE.judge(state, step, answer("user: x"))])
     assert TREE.judge(built, step, answer("user: y")) == Stale()
     assert TREE.judge(window(long(1)), step, answer("user: x")) == Stale()
 
 
-def test_the_digest_of_what_a_model_was_asked_changes_with_source_model_and_prompt_and_says_nothing_without_the_key():
+def test_the_digest_of_what_a_model_was_asked_changes_with_source_and_model_and_says_nothing_without_the_key():
     state = window(long(0), "user: short")
-    asked, free = steps(state)
-    other = Tree(model="other", prompt="p1").plan(state, NOW, 10).steps
-    assert other[0].inputs != asked.inputs
-    assert other[1].inputs == free.inputs, "what is its own node does not depend on a model"
-    assert Tree(model="other", prompt="p2").plan(state, NOW, 10).steps[0].inputs != other[0].inputs
-    assert steps(replace(state, secret=b"another"))[0].inputs != asked.inputs
+    free, asked = steps(state)
+    other = Tree(model="other").plan(state, NOW, 10).steps
+    assert other[1].inputs != asked.inputs
+    assert other[0].inputs == free.inputs, "what is its own node does not depend on a model"
+    assert steps(replace(state, secret=b"another"))[1].inputs != asked.inputs
 
 
 def test_steps_hold_no_code_and_survive_as_data():

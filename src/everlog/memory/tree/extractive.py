@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from everlog.memory.interface import Answer, Request
 from everlog.memory.tree.lexicon import COMMON, DATES, DECISIONS, NEGATIONS, NEGATIVE_PARTS
-from everlog.memory.tree.lines import LIMIT_BYTES, Line, line_of
+from everlog.memory.tree.lines import LIMIT_BYTES, Line, line_of, parse_tag, tag_of
 from everlog.tokens import cut, size_bytes
 
 MODEL = "extractive@1"
@@ -63,12 +63,12 @@ class Extractive:
 
     def __call__(self, request: Request) -> Answer:
         limit = LIMIT_BYTES if request.limit_bytes is None else request.limit_bytes
-        line = extract([(message.kind, message.text) for message in request.source], limit)
+        line = extract([(tag_of(message.kind, message.author), message.text) for message in request.source], limit)
         return Answer(text=line.text, arguments={"pieces": [list(piece) for piece in line.pieces]}, model=self.model)
 
 
 def extract(pieces: Sequence[tuple[str, str]], limit: int = LIMIT_BYTES) -> Line:
-    """Return a line of at most `limit` bytes made of clauses of these (kind, words).
+    """Return a line of at most `limit` bytes made of clauses of these (tag, words).
 
     Raises:
         ValueError: the limit leaves no room for a tag and a word, or there is nothing to extract from.
@@ -82,8 +82,8 @@ def extract(pieces: Sequence[tuple[str, str]], limit: int = LIMIT_BYTES) -> Line
     clauses = _choose(clauses, pieces, chosen, seen, limit)  # the first counted gaps and tags that neighbours share
     _clip_one(clauses, pieces, chosen, limit)
     if not chosen:
-        kind, words = pieces[0]
-        return line_of([(kind, clip(words, limit - len(kind) - 2))])
+        tag, words = pieces[0]
+        return line_of([(tag, clip(words, limit - size_bytes(tag) - 2))])
     return line_of(_assembled(chosen, pieces))
 
 
@@ -100,7 +100,7 @@ def clip(words: str, limit: int) -> str:
 
 
 def _clauses(piece: int, kind: str, words: str) -> Iterator[_Clause]:
-    worth = _KIND_WORTH.get(kind, 1.0)
+    worth = _KIND_WORTH.get(parse_tag(kind)[0], 1.0)
     for start, end, guarded in _spans(words):
         text = " ".join(words[start:end].split()).removesuffix(f" {GAP}")
         boost = worth * _OPENING if start == 0 else worth
@@ -231,7 +231,7 @@ def _density(clause: _Clause, pieces: Sequence[tuple[str, str]], open_pieces: se
 
 def _cost(clause: _Clause, pieces: Sequence[tuple[str, str]], open_pieces: set[int]) -> int:
     """Return the bytes a clause adds at most: itself, and either a gap or a new line with its tag."""
-    return clause.size + (_JOINT_BYTES if clause.piece in open_pieces else len(pieces[clause.piece][0]) + 3)
+    return clause.size + (_JOINT_BYTES if clause.piece in open_pieces else size_bytes(pieces[clause.piece][0]) + 3)
 
 
 def _clip_one(left: list[_Clause], pieces: Sequence[tuple[str, str]], chosen: list[_Clause], limit: int) -> None:

@@ -107,6 +107,21 @@ def fit(view: View, *, budget: int, weigh: Weigh) -> Fitted:
     return Fitted(lines) if size <= budget else _leave_out(lines, present, size, budget)
 
 
+def canonical(count: int, *, budget: int, weigh: Weigh) -> Fitted | None:
+    """Return the one view of the first `count` entries that depends on nothing but their nodes; None until it is built.
+
+    It is what the log up to there folds to at once, every node built. Pairs merge by their due alone, and a node that is
+    missing weighs nothing here, which can only end the merging too early. So a view without a missing node is the same
+    that the whole tree would give.
+    """
+
+    def padded(nids: Collection[int]) -> Mapping[int, int]:
+        return {**dict.fromkeys(nids, 0), **weigh(nids)}
+
+    fitted = fit(settle(View(), count, budget=budget, low=budget, weigh=padded), budget=budget, weigh=padded)
+    return fitted if len(weigh(fitted.lines)) == len(fitted.lines) else None
+
+
 def due(left: int, count: int) -> int:
     """Return how due a pair of siblings is, given its left one: (T - last) / 2^level, times 2^40."""
     return count + 1 - stop_of(left + 1) << INDEX_BITS - level_of(left)

@@ -1,7 +1,8 @@
 """A node's text, and the form in which it is shown: one line, that cannot close a tag or pass for another line.
 
-The text of a leaf is `kind: words`; that of a node above is made of several such pieces, one a line. Words may hold
-newlines and may look like a piece of their own, so a line knows where its true pieces start.
+The text of a leaf is `kind: words`, or `kind (name): words` where the speaker has a name; that of a node above is made
+of several such pieces, one a line. Words may hold newlines and may look like a piece of their own, so a line knows where
+its true pieces start. What stands before the colon is a piece's tag.
 
 Shown, every line break is one space. `<chat` and `</chat` have their `<` written `&lt;`, and what looks like a label
 (`7+1|` at the start of a word) has its `|` written `&#124;`; text that holds such an escape already gets one `amp;`
@@ -13,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from everlog.messages import KINDS, Entry, Kind
-from everlog.tokens import size_bytes, text_of, utf8
+from everlog.messages import KINDS, Entry, Kind, Media, Message, Unknown
+from everlog.tokens import cut, size_bytes, text_of, utf8
 
 LIMIT_BYTES = 512
 """A source within it is its own node; a compacted line is to fit in it."""
@@ -24,6 +25,12 @@ PLACEHOLDER = "(not summarized yet: zoom it)"
 
 ERASED = "(erased)"
 """Stands for the words of an erased message."""
+
+NAME_BYTES = 40
+"""The most of a speaker's name that enters a tag."""
+
+_NAMED = ("user", "assistant", "note")
+_NOT_IN_NAMES = re.compile(r"[():|<>]+")
 
 _TAG = r"(?=[\s/]*[cC][hH][aA][tT]\b)"
 _TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
@@ -39,18 +46,18 @@ class Line:
 
     text: str
     starts: tuple[int, ...] = (0,)
-    """Where in the text a `kind: ` stands that is a true one, in characters; none in a line that a model wrote."""
+    """Where in the text a tag stands that is a true one, in characters; none in a line of which nobody knows."""
 
     @property
-    def pieces(self) -> list[tuple[Kind, str]]:
-        """The true pieces, in order, as (kind, words); a line without any is one `note`."""
+    def pieces(self) -> list[tuple[str, str]]:
+        """The true pieces, in order, as (tag, words); a line without any is one `note`."""
         if not self.starts:
             return [("note", self.text)]
         ends = (*(start - 1 for start in self.starts[1:]), len(self.text))
         found = []
         for start, end in zip(self.starts, ends, strict=True):
-            kind, _, words = self.text[start:end].partition(": ")
-            found.append((cast("Kind", kind), words))
+            tag, _, words = self.text[start:end].partition(": ")
+            found.append((tag, words))
         return found
 
     @property
@@ -60,20 +67,57 @@ class Line:
 
 
 def source(entry: Entry) -> Line:
-    """Return what an entry is to the tree: `kind: text`."""
-    return Line(f"{entry.kind}: {ERASED}" if entry.erased else entry.message.source)
+    """Return what an entry is to the tree: its tag and its words, or what it holds in place of words."""
+    if entry.erased:
+        return Line(f"{entry.kind}: {ERASED}")
+    message = entry.message
+    words = message.text if message.text.strip() else _parts(message) or message.text
+    return Line(f"{tag_of(message.kind, message.author)}: {words}")
+
+
+def tag_of(kind: Kind, author: str | None) -> str:
+    """Return the tag of a message: two people of one kind are told apart by their names.
+
+    Tools' names are left out, since a result is shown with its call. A name is shown in at most 40 bytes, without what
+    could end a tag.
+    """
+    if author is None or kind not in _NAMED:
+        return kind
+    name = cut(" ".join(_NOT_IN_NAMES.sub(" ", author).split()), NAME_BYTES).rstrip()
+    return f"{kind} ({name})" if name else kind
+
+
+def parse_tag(tag: str) -> tuple[Kind, str | None]:
+    """Return the kind and the name that a tag is made of."""
+    kind, _, name = tag.partition(" (")
+    return cast("Kind", kind), name.removesuffix(")") or None
+
+
+def _parts(message: Message) -> str:
+    """Return one readable word group for each part of a message without words."""
+    said = []
+    for part in message.parts:
+        match part:
+            case Media():
+                facts = (part.media_type.partition("/")[0] or "file", part.media_type, part.name)
+                said.append(f"({' '.join(fact for fact in facts if fact)})")
+            case Unknown():
+                said.append("(something of an unknown form)")
+            case _:
+                pass
+    return " ".join(said)
 
 
 def line_of(pieces: Iterable[tuple[str, str]]) -> Line:
-    """Return the line made of these pieces."""
+    """Return the line made of these (tag, words)."""
     texts = []
     starts = []
     at = 0
-    for kind, words in pieces:
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind {kind!r}")
+    for tag, words in pieces:
+        if parse_tag(tag)[0] not in KINDS:
+            raise ValueError(f"unknown kind {tag!r}")
         starts.append(at)
-        texts.append(f"{kind}: {words}")
+        texts.append(f"{tag}: {words}")
         at += len(texts[-1]) + 1
     return Line("\n".join(texts), tuple(starts))
 

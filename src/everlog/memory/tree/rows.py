@@ -5,7 +5,7 @@ again; a view cannot, since it depends on when it was read, but it holds no text
 what was opened are records too.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
 
 from everlog.memory.tree.nodes import INDEX_BITS, pack, stop_of
 from everlog.store.rows import ID, KEY, TENANT
@@ -52,6 +52,18 @@ view = Table(
 )
 """A saved view: [[level, how many in a row], …] from entry 0 on."""
 
+attempt = Table(
+    "try",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False),
+    Column("inputs", LargeBinary(16), nullable=False),
+    Column("body", LargeBinary, nullable=False, info={"sealed": True}),
+    info={"erase": "thread", "covers": covering},
+)
+"""A model's answers so far for a node that is not built yet, none of which could be kept; gone once it is."""
+
 dig = Table(
     "dig",
     metadata,
@@ -79,13 +91,33 @@ zoom_event = Table(
 )
 """What the digs of a turn reached: rows 1, 2 … are digs; row 0 says that all of it is counted."""
 
-TABLES = (node, view, dig, zoom_event)
+TABLES = (node, view, attempt, dig, zoom_event)
 
 _mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
 
 NODES = scoped(node).select(node.c.thread, node.c.nid, node.c.size, node.c.body).where(*_mine)
 BUILT = scoped(node).select(node.c.thread, node.c.nid).where(*_mine)
 PUT_NODE = scoped(node).insert(ignore=True)
+MADE = (
+    scoped(node)
+    .select(node.c.prompt, node.c.model, node.c.fallback, func.count())
+    .where(node.c.thread == bindparam("thread"))
+    .group_by(node.c.prompt, node.c.model, node.c.fallback)
+)
+
+DROP_NODES = (
+    scoped(node)
+    .delete()
+    .where(node.c.thread == bindparam("thread"), node.c.nid >= bindparam("first"), node.c.nid < bindparam("stop"))
+)
+
+TRIED = (
+    scoped(attempt)
+    .select(attempt.c.thread, attempt.c.nid, attempt.c.inputs, attempt.c.body)
+    .where(among(attempt.c.thread, "owners"), among(attempt.c.nid, "nids"))
+)
+PUT_TRIED = scoped(attempt).upsert(replace=["inputs", "body"])
+DROP_TRIED = scoped(attempt).delete().where(attempt.c.thread == bindparam("thread"), among(attempt.c.nid, "nids"))
 _of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))
 
 VIEW = scoped(view).select(view.c.version, view.c.owed, view.c.runs).where(*_of_budget)

@@ -1,4 +1,4 @@
-"""Commands about the tree of a thread: view, zoom, read, date, search, pump."""
+"""Commands about the tree of a thread: view, zoom, read, date, search, pump, rebuild."""
 
 from typing import Annotated
 
@@ -204,6 +204,28 @@ def pump(
         for name, reason in unfinished:
             line(f"{name}: {reason}")
     return 1 if unfinished else 0
+
+
+def rebuild(context: typer.Context, thread: Key) -> int:
+    """Drop the tree of a thread and build it again.
+
+    The words and the saved views stay. It can be stopped at any time; `pump` goes on where it was.
+
+    Example:
+      everlog rebuild holiday
+    """
+    here = session.of(context)
+    with here.open() as memory:
+        found = memory.thread(thread)
+        dropped = found.tree.rebuild()
+        ran = pumped(found, thread)
+    if here.json:
+        document({"thread": thread, "dropped": dropped, "lines": ran.steps, "done": ran.done})
+    else:
+        line(f"{count(dropped, 'line')} dropped, {count(ran.steps, 'line')} built")
+        if not ran.done:
+            line(f"{thread}: {ran.reason or 'another process is at it'}")
+    return 0 if ran.done else 1
 
 
 def pumped(thread: Thread, label: str) -> Ran:

@@ -203,6 +203,15 @@ def upgrade() -> None:
         sa.UniqueConstraint("tenant", "key", name="uq_thread_tenant_key"),
     )
     make_table(
+        "try",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("nid", sa.BigInteger(), autoincrement=False),
+        sa.Column("inputs", sa.LargeBinary(16), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "nid", name="pk_try"),
+    )
+    make_table(
         "turn",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),

@@ -1,0 +1,75 @@
+"""Tries at nodes that are not built yet, kept so that a crash at the fourth does not pay for the first three again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from everlog.log import ThreadRow
+from everlog.memory.interface import Digest, Try
+from everlog.memory.tree import rows
+from everlog.memory.tree.nodes import stop_of
+from everlog.memory.tree.shelf import owners_of
+from everlog.store import Unit
+from everlog.tokens import text_of, utf8
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whose rows were read, and under which generations; if that has changed, what was read must not be written."""
+
+    segments: tuple[tuple[str, int], ...]
+    generations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Answers so far for a node, none of which could be kept."""
+
+    nid: int
+    inputs: Digest
+    """What they were answers to."""
+    tries: tuple[Try, ...]
+    seen: Seen | None = None
+    """None for tries that are read."""
+
+
+def load(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> dict[int, Tried]:
+    """Return the tries at some nodes, each with the inputs that they were answers to."""
+    if not nids:
+        return {}
+    column = rows.attempt.c.body
+    return {
+        nid: Tried(nid, bytes(inputs).hex(), _parse(unit.open(column, (owner, nid), body)))
+        for owner, nid, inputs, body in unit.rows(rows.TRIED, owners=owners_of(thread, nids), nids=list(nids))
+        if owner == thread.owner(stop_of(nid) - 1)
+    }
+
+
+def keep(unit: Unit, thread: ThreadRow, tried: Sequence[Tried]) -> None:
+    """Keep all tries at some nodes, in the place of those that were kept before."""
+    made = []
+    for one in tried:
+        owner = thread.owner(stop_of(one.nid) - 1)
+        body = unit.seal(rows.attempt.c.body, (owner, one.nid), _render(one.tries))
+        made.append({"thread": owner, "nid": one.nid, "inputs": bytes.fromhex(one.inputs), "body": body})
+    unit.run(rows.PUT_TRIED, made)
+
+
+def forget(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> None:
+    """Drop the tries at nodes that are built."""
+    mine: dict[str, list[int]] = {}
+    for nid in nids:
+        mine.setdefault(thread.owner(stop_of(nid) - 1), []).append(nid)
+    for owner, some in mine.items():
+        unit.run(rows.DROP_TRIED, {"thread": owner, "nids": some})
+
+
+def _render(tries: Sequence[Try]) -> bytes:
+    return utf8(json.dumps([[one.text, one.size_bytes, one.reason, dict(one.usage)] for one in tries]))
+
+
+def _parse(plain: bytes) -> tuple[Try, ...]:
+    return tuple(
+        Try(text=text, size_bytes=size, reason=reason, usage=usage)
+        for text, size, reason, usage in json.loads(text_of(plain))
+    )
