@@ -39,8 +39,8 @@ test: $(READY) ## all tests but the long ones
 test-long: $(READY) ## all tests, in depth; EVERLOG_DATA names the folder of real conversations
 	$(BIN)/python -m pytest -q -n $(WORKERS) --inline-snapshot=disable --hypothesis-profile=long --timeout=7200
 
-bench: $(READY) ## each benchmark, at full length
-	@for script in $(sort $(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(READY) ## each benchmark, at full length, in one table
+	@$(BIN)/python -m benchmarks
 
 lock: $(READY) ## write requirements/lock.txt from pyproject.toml (newest versions: make lock UPGRADE=--upgrade)
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -8,13 +8,13 @@ import pytest
 from everlog.log.rows import entry
 from everlog.store import Store, Unit, open_store, residue, scoped
 from everlog.store.keys import MasterKeys
-from everlog.store.residue import POSTGRES_PLAIN, POSTGRES_SEALED, WAITING, Residue, found_in, piece
+from everlog.store.residue import POSTGRES_PLAIN, POSTGRES_SEALED, WAITING, Residue
 from everlog.store.rotation import rotate
 from tests.conformance.conftest import KEYS, Database
 from tests.unit.store.sealed_sample import ENTRIES, fill, owner, words
 
 CLEAR = scoped(entry).delete().where(entry.c.thread == owner(1))
-PROBES = [found for i in range(200) if (found := piece(words(owner(1), i))) is not None]
+LEFT = words(owner(1), 0)[:24]
 
 
 @pytest.fixture
@@ -31,46 +31,27 @@ def files_hold(folder: Path, owner_: str) -> bool:
     return any(one in content for one in pieces)
 
 
-def test_a_piece_is_from_the_middle_and_long_enough_to_be_told_from_others():
-    assert piece(b"x" * 100 + b"abcdefghijkl" + b"mnopqrstuvwx" + b"y" * 100) == b"abcdefghijklmnopqrstuvwx"
-    assert piece(b"a" * 23) is None
-    assert piece(b"a" * 24) == b"a" * 24
-
-
-@pytest.mark.parametrize("at", [0, 1, 90, 100, 150, 995])
-def test_a_piece_is_found_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int):
-    monkeypatch.setattr(residue, "CHUNK", 100)
-    path = tmp_path / "x.db"
-    path.write_bytes(b"." * at + b"needle" + b"." * 50)
-    assert found_in(path, [b"needle"])
-    assert not found_in(path, [b"noodle"])
-    assert not found_in(path, [])
-    path.rename(tmp_path / "x.db-wal")
-    assert found_in(path, [b"needle", b"noodle"])
-
-
 def test_deleted_words_are_in_no_file_afterwards_and_others_stay(store: Store, tmp_path: Path):
     assert files_hold(tmp_path, owner(1))
     store.write("ada", lambda unit: unit.count(CLEAR), name="clear")
-    assert residue.residue(store, PROBES) == Residue(clean=True)
+    assert residue.residue(store) == Residue(clean=True)
     assert not files_hold(tmp_path, owner(1))
     assert (tmp_path / "x.db-wal").stat().st_size == 0
     assert len(store.read("ada", lambda unit: unit.rows(ENTRIES, thread=owner(0)))) == 200
     store.close()
 
 
-def test_what_a_moved_page_left_behind_is_found_and_the_file_written_anew(store: Store, tmp_path: Path):
+def test_what_a_moved_page_left_behind_is_gone_since_the_file_is_written_anew(store: Store, tmp_path: Path):
     store.write("ada", lambda unit: unit.count(CLEAR), name="clear")
     store.close()
     path = tmp_path / "x.db"
     content = bytearray(path.read_bytes())
     free = content.rindex(bytes(500))
-    content[free + 100 : free + 100 + len(PROBES[0])] = PROBES[0]
+    content[free + 100 : free + 100 + len(LEFT)] = LEFT
     path.write_bytes(content)
     with open_store(path) as again:
-        assert found_in(path, PROBES)
-        assert residue.residue(again, PROBES) == Residue(clean=True)
-        assert not found_in(path, PROBES)
+        assert residue.residue(again) == Residue(clean=True)
+        assert LEFT not in path.read_bytes()
         assert len(again.read("ada", lambda unit: unit.rows(ENTRIES, thread=owner(0)))) == 200
 
 
@@ -91,23 +72,23 @@ def test_while_another_reads_it_is_pending_and_done_when_that_one_ends(
         reader.start()
         assert inside.wait(20)
         store.write("ada", lambda unit: unit.count(CLEAR), name="clear")
-        assert residue.residue(store, PROBES) == Residue(clean=False, holds=(WAITING,))
+        assert residue.residue(store) == Residue(clean=False, holds=(WAITING,))
         assert files_hold(tmp_path, owner(1))
         go.set()
         reader.join()
-        assert residue.residue(store, PROBES) == Residue(clean=True)
+        assert residue.residue(store) == Residue(clean=True)
         assert not files_hold(tmp_path, owner(1))
     store.close()
 
 
 def test_a_database_in_memory_leaves_nothing():
     with open_store(":memory:") as store:
-        assert residue.residue(store, [b"x" * 24]) == Residue(clean=True)
+        assert residue.residue(store) == Residue(clean=True)
 
 
 @pytest.mark.parametrize("database", ["postgresql-plain"], indirect=True)
 def test_a_plain_database_of_a_server_is_never_said_to_be_clean(database: Database):
-    assert residue.residue(database.open(), []) == Residue(clean=False, holds=(POSTGRES_PLAIN,))
+    assert residue.residue(database.open()) == Residue(clean=False, holds=(POSTGRES_PLAIN,))
 
 
 @pytest.mark.parametrize("database", ["postgresql-encrypted"], indirect=True)
@@ -115,9 +96,9 @@ def test_an_encrypted_one_is_clean_when_the_master_key_that_wrapped_is_retired(d
     store = database.open()
     fill(store, "ada", 1, 1)
     waiting = Residue(clean=False, holds=(POSTGRES_SEALED.format(KEYS.name),))
-    assert residue.residue(store, [], wrapper=KEYS.name) == waiting
+    assert residue.residue(store, wrapper=KEYS.name) == waiting
     new = MasterKeys(keys=[bytes(range(50, 82)), *KEYS.keys])
     both = database.open(keys=new)
-    assert residue.residue(both, [], wrapper=KEYS.name) == waiting
+    assert residue.residue(both, wrapper=KEYS.name) == waiting
     list(rotate(both))
-    assert residue.residue(both, [], wrapper=KEYS.name) == Residue(clean=True)
+    assert residue.residue(both, wrapper=KEYS.name) == Residue(clean=True)

@@ -280,7 +280,7 @@ def test_a_fork_reads_its_parents_lines_and_makes_only_its_own(store: Store, at:
 
 
 def forked(unit: Unit, parent: str, at: int) -> str:
-    return log.fork(unit, log.load(unit, parent), at, f"fork-{unit.now_us}").id
+    return log.fork(unit, parent, at, f"fork-{unit.now_us}").id
 
 
 def owner_of(nid: int, at: int, parent: str, fork: str) -> str:

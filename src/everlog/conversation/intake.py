@@ -139,7 +139,7 @@ class _Coming:
         )
         if not shared:
             return _Place(log.create(unit, conversation.key, title=self.title), 0)
-        return _Place(log.fork(unit, row, shared, conversation.key, title=self.title), shared, shared)
+        return _Place(log.fork(unit, row.id, shared, conversation.key, title=self.title), shared, shared)
 
     def _prints(self, unit: Unit) -> list[Print]:
         erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
@@ -153,7 +153,7 @@ class _Coming:
             case thread, log.Append(start=start):
                 return _Place(thread, start)
             case thread, log.Fork(at=at, start=start):
-                made = log.fork(unit, thread, at, self._free_key(unit), title=self.title)
+                made = log.fork(unit, thread.id, at, self._free_key(unit), title=self.title)
                 return _Place(made, start, at)
             case thread, _:
                 return _Place(thread, len(self.messages))

@@ -163,12 +163,13 @@ class Thread:
 
 
 def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) -> tuple[str, Appended]:
-    row = log.ensure(unit, key) if thread is None else log.load(unit, thread)
-    if not row.turns and turns and turns[0].more:
-        turns = [replace(turns[0], more=False), *turns[1:]]
-    appended = log.append(unit, row, turns)
-    mark_tree(unit, row.id, upto=appended.stop)
-    return row.id, appended
+    if thread is None:
+        row = log.ensure(unit, key)
+        thread, appended = row.id, log.append(unit, row, turns)
+    else:
+        appended = log.append(unit, thread, turns)
+    mark_tree(unit, thread, upto=appended.stop)
+    return thread, appended
 
 
 def _entries(unit: Unit, thread: str, start: int, stop: int) -> list[Entry]:
@@ -178,4 +179,4 @@ def _entries(unit: Unit, thread: str, start: int, stop: int) -> list[Entry]:
 def _fork(unit: Unit, thread: str, at: int, key: str, title: str | None) -> str:
     if log.known(unit, key) is not None:
         raise Conflict(f"there is a thread {key!r} already; name the fork otherwise")
-    return log.fork(unit, log.load(unit, thread), at, key, title=title).id
+    return log.fork(unit, thread, at, key, title=title).id

@@ -9,16 +9,16 @@ erasure of that person, covers both parts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from everlog.clock import micros, moment
 from everlog.errors import Conflict, Damaged, Erased, Mistake
-from everlog.log import blobs, rows
+from everlog.log import blobs, rows, threads
 from everlog.log.bodies import KIND_NUMBER, Body, decode, encode, words
 from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
-from everlog.log.threads import KEY_LENGTH, ThreadRow
+from everlog.log.threads import END, KEY_LENGTH, ThreadRow
 from everlog.log.turns import NewTurn, TurnState
 from everlog.messages import KINDS, Entry, Kind, Message, Origin, Part
 from everlog.store import Unit
@@ -58,34 +58,47 @@ class Said(NamedTuple):
     """Its parts, without the bytes of media."""
 
 
-def append(unit: Unit, thread: ThreadRow, turns: Sequence[NewTurn]) -> Appended:
-    """Append turns to a thread that this unit has loaded, and return where they stand.
+def append(unit: Unit, thread: ThreadRow | str, turns: Sequence[NewTurn]) -> Appended:
+    """Append turns to a thread that this unit has loaded, or to one by its id, and return where they stand.
+
+    By its id, all that must be known is asked for at once, so that a server is waited for twice: for that, and for the
+    commit. A turn that continues a thread without turns opens the first one.
 
     Raises:
         Conflict: a client key was used before, with other content.
-        Erased: the turn to be continued was erased.
-        Mistake: a turn is empty, continues a thread without turns, or has an id that cannot be stored.
+        Erased: the thread, or the turn to be continued, was erased.
+        Mistake: a turn is empty, or has an id that cannot be stored.
         PartTooLarge: a part is above the limit.
     """
     _check(turns)
-    repeats = [_ask_repeat(unit, thread, turn) for turn in turns]
-    last_chain = last_turn = None
-    if thread.next:
-        owner = thread.owner(thread.next - 1)
-        last_chain = unit.ask(rows.LAST_CHAIN, thread=owner, stop=thread.next)
-        if turns[0].more:
-            last_turn = unit.ask(rows.TURNS, thread=owner, start=thread.turns - 1, stop=thread.turns)
-    unit.expect(thread.id)
+    owner = thread if isinstance(thread, str) else thread.id
+    loaded = threads.ask(unit, thread)
+    repeats = [_ask_repeat(unit, owner, turn) for turn in turns]
+    own_chain = unit.ask(rows.LAST_CHAIN, thread=owner, stop=END)
+    own_turn = unit.ask(rows.LAST_TURN, thread=owner) if turns[0].more else None
+    unit.expect(owner)
+    row = loaded()
     secret = unit.secret()
     found = [None if repeat is None else next(iter(repeat()), None) for repeat in repeats]
     if any(found):
         return _repeated(turns, found, secret)
-    chain = (last_chain() if last_chain else []) or _chain_before(unit, thread)
-    turn_row = last_turn() if last_turn else []
-    writer = _Writer(unit, thread, secret, bytes(chain[0][0]) if chain else GENESIS, turn_row[0] if turn_row else None)
-    for turn in turns:
+    chain = own_chain() or _chain_before(unit, row)
+    last_turn = _last_turn(unit, row, own_turn()) if own_turn else None
+    writer = _Writer(unit, row, secret, bytes(chain[0][0]) if chain else GENESIS, last_turn)
+    first = turns[0] if row.turns else replace(turns[0], more=False)
+    for turn in (first, *turns[1:]):
         writer.add(turn)
     return writer.finish()
+
+
+def _last_turn(unit: Unit, thread: ThreadRow, own: list[Any]) -> Any:
+    """Return the row of the last turn: the thread's own, or that of the thread it shares its end with."""
+    if own and own[0][2] == thread.turns - 1:
+        return own[0]
+    if not thread.next:
+        return None
+    owner = thread.owner(thread.next - 1)
+    return next(iter(unit.rows(rows.TURNS, thread=owner, start=thread.turns - 1, stop=thread.turns)), None)
 
 
 def continues(unit: Unit, thread: ThreadRow) -> bool:
@@ -346,10 +359,10 @@ def _chain_before(unit: Unit, thread: ThreadRow) -> list[Any]:
     return []
 
 
-def _ask_repeat(unit: Unit, thread: ThreadRow, turn: NewTurn) -> Any:
+def _ask_repeat(unit: Unit, thread: str, turn: NewTurn) -> Any:
     if turn.client_key is None or turn.more:
         return None
-    return unit.ask(rows.TURN_OF_CLIENT, thread=thread.id, client_key=turn.client_key)
+    return unit.ask(rows.TURN_OF_CLIENT, thread=thread, client_key=turn.client_key)
 
 
 def _repeated(turns: Sequence[NewTurn], found: Sequence[Any], secret: bytes) -> Appended:

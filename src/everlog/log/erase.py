@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Any, Literal
 
 from everlog.clock import new_id
@@ -22,14 +21,11 @@ from everlog.log.threads import END
 from everlog.log.turns import TurnState
 from everlog.store import Store, Unit, sealed
 from everlog.store import rows as store_rows
-from everlog.store.keys import version_of
-from everlog.store.residue import Probe, piece, residue
+from everlog.store.residue import residue
 from everlog.store.rotation import rotate_owner
 from everlog.store.sealed import Table
 
 BATCH = 500
-PROBES = 64
-"""Pieces looked for in the files after an erasure."""
 
 Target = Literal["thread", "user", "tenant"]
 State = Literal["rows", "files", "pending", "done"]
@@ -68,10 +64,9 @@ def erase_thread(store: Store, tenant: str, thread: str) -> Receipt:
     Raises:
         Erased: it was erased before.
     """
-    probes = _probes(store, tenant, [thread])
     receipt = Receipt(id=new_id(store.clock), target="thread", state="rows", threads=(thread,))
     receipt = store.write(tenant, partial(_bury, receipt=receipt), name="erase.begin")
-    return _finish(store, tenant, receipt, probes)
+    return _finish(store, tenant, receipt)
 
 
 def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None = None) -> Receipt:
@@ -85,23 +80,19 @@ def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None 
         user: the id that came with the turns.
         dropped: told of threads in which something is to be derived anew.
     """
-    found = store.read(tenant, lambda unit: unit.rows(rows.TURNS_OF_USER, user=user, limit=PROBES))
-    turns = {thread: [n for _, n, _ in some] for thread, some in groupby(found, key=lambda row: str(row[0]))}
-    probes = _probes(store, tenant, list(turns), turns)
     receipt = Receipt(id=new_id(store.clock), target="user", state="rows")
     receipt, marked = store.write(tenant, partial(_mark, receipt=receipt, user=user), name="erase.begin")
     while marked:  # a turn that was being appended meanwhile is found by the next look
         receipt = _bury_marked(store, tenant, receipt, dropped)
         receipt, marked = store.write(tenant, partial(_mark, receipt=receipt, user=user), name="erase.mark")
-    return _finish(store, tenant, receipt, probes, dropped)
+    return _finish(store, tenant, receipt, dropped)
 
 
 def erase_tenant(store: Store, tenant: str) -> Receipt:
     """Erase everything of a tenant; only receipts stay. Until it is done, nothing can be written for this tenant."""
-    probes = _probes(store, tenant, store.read(tenant, threads.ids))
     receipt = Receipt(id=new_id(store.clock), target="tenant", state="rows")
     receipt = store.write(tenant, partial(_close, receipt=receipt), name="erase.begin")
-    return _finish(store, tenant, receipt, probes)
+    return _finish(store, tenant, receipt)
 
 
 def resume(
@@ -116,7 +107,7 @@ def resume(
         states: which of them, by how far they have come.
     """
     waiting = [receipt for receipt in receipts(store, tenant) if receipt.state in states]
-    return [_finish(store, tenant, receipt, None, dropped) for receipt in waiting]
+    return [_finish(store, tenant, receipt, dropped) for receipt in waiting]
 
 
 def receipts(store: Store, tenant: str) -> list[Receipt]:
@@ -124,9 +115,7 @@ def receipts(store: Store, tenant: str) -> list[Receipt]:
     return [_receipt(row) for row in store.read(tenant, lambda unit: unit.rows(store_rows.RECEIPTS))]
 
 
-def _finish(
-    store: Store, tenant: str, receipt: Receipt, probes: Sequence[Probe] | None, dropped: Dropped | None = None
-) -> Receipt:
+def _finish(store: Store, tenant: str, receipt: Receipt, dropped: Dropped | None = None) -> Receipt:
     if receipt.state == "rows":
         match receipt.target:
             case "thread":
@@ -140,7 +129,7 @@ def _finish(
             case "tenant":
                 receipt = _drop_tenant(store, tenant, receipt)
         receipt = store.write(tenant, partial(_note, receipt=receipt, state="files"), name="erase.rows_gone")
-    found = residue(store, probes, wrapper=receipt.wrapper)
+    found = residue(store, wrapper=receipt.wrapper)
     receipt = replace(receipt, holds=found.holds)
     state: State = "done" if found.clean else "pending"
     return store.write(tenant, partial(_note, receipt=receipt, state=state), name="erase.receipt")
@@ -333,30 +322,3 @@ def _receipt(row: Sequence[Any]) -> Receipt:
         holds=tuple(report["holds"]),
         wrapper=row[5],
     )
-
-
-def _probes(
-    store: Store, tenant: str, ids: Sequence[str], turns: dict[str, list[int]] | None = None
-) -> tuple[Probe, ...]:
-    """Pick pieces of what is to go, to look for them in the files afterwards: of plain words, or of wrapped keys."""
-    found: list[Probe] = []
-    for thread in ids:
-        if len(found) >= PROBES:
-            break
-        found += store.read(tenant, partial(_pick, thread=thread, turns=None if turns is None else turns[thread]))
-    return tuple(found[:PROBES])
-
-
-def _pick(unit: Unit, thread: str, turns: Sequence[int] | None) -> list[Probe]:
-    keys: list[bytes] = []
-    if turns is None:
-        highest = unit.row(rows.HIGHEST, thread=thread)
-        count = 0 if highest is None or highest[0] is None else highest[0] + 1
-        positions = list(range(0, count, max(1, count // PROBES)))
-        keys = [bytes(row[2]) for row in unit.rows(store_rows.KEYS_OF, owner=thread)]
-    else:
-        found = unit.rows(rows.POSITIONS_OF_TURNS, thread=thread, turns=list(turns), start=0, stop=END)
-        positions = [i for (i,) in found]
-    bodies = [row[6] for row in unit.rows(rows.ENTRIES_AT, thread=thread, positions=positions[:PROBES])]
-    plain = [bytes(body) for body in bodies if body is not None and not version_of(bytes(body))]
-    return [probe for probe in map(piece, plain + keys) if probe is not None]

@@ -85,6 +85,7 @@ entry = Table(
         "erase": "tombstone",
         "clear": ("fp", "chain", "call", "hash", "request", "model", "body"),
         "share": Share(column="i"),
+        "large": True,
     },
 )
 """A message. `size` is the UTF-8 bytes of `kind: text`; an erased one keeps position, kind, turn and time."""
@@ -322,6 +323,7 @@ TURN_OF_CLIENT = (
     .select(turn.c.n, turn.c.first, turn.c.content)
     .where(turn.c.thread == _by_thread, turn.c.client_key == bindparam("client_key"))
 )
+LAST_TURN = scoped(turn).select().where(turn.c.thread == _by_thread).order_by(turn.c.n.desc()).limit(1)
 PUT_TURN = scoped(turn).insert()
 MARK_TURNS = scoped(turn).update().where(turn.c.user == bindparam("of_user")).values(user=bindparam("mark"))
 TURNS_OF_USER = (

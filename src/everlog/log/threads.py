@@ -5,7 +5,7 @@ segment with `i < upto`, and from the last `upto` on under the fork itself. A no
 under the owner of entry `b - 1`, because that owner's own log is the same up to there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -111,12 +111,23 @@ def load(unit: Unit, thread: str) -> ThreadRow:
     Raises:
         Erased: it was erased.
     """
+    return ask(unit, thread)()
+
+
+def ask(unit: Unit, thread: ThreadRow | str) -> Callable[[], ThreadRow]:
+    """Start to load a thread; call what is returned to get it. What is asked in between sees it locked."""
+    if isinstance(thread, ThreadRow):
+        return lambda: thread
     row = unit.ask(rows.THREAD_TO_WRITE if unit.writes else rows.THREAD, thread=thread)
     segments = unit.ask(rows.SEGMENTS, thread=thread)
-    found = row()
-    if not found or found[0][8] is not None:
-        raise Erased("this thread was erased")
-    return _thread(unit, found[0], segments())
+
+    def answer() -> ThreadRow:
+        found = row()
+        if not found or found[0][8] is not None:
+            raise Erased("this thread was erased")
+        return _thread(unit, found[0], segments())
+
+    return answer
 
 
 def create(unit: Unit, key: str, *, title: str | None = None, parent: str | None = None) -> ThreadRow:
@@ -126,6 +137,10 @@ def create(unit: Unit, key: str, *, title: str | None = None, parent: str | None
         Erased: the tenant is being erased at this moment.
     """
     _enter_tenant(unit)
+    return _create(unit, key, title=title, parent=parent)
+
+
+def _create(unit: Unit, key: str, *, title: str | None, parent: str | None) -> ThreadRow:
     thread = _id_after(new_id(unit.clock), parent)
     unit.run(
         rows.PUT_THREAD,
@@ -160,15 +175,24 @@ def ensure(unit: Unit, key: str, *, title: str | None = None) -> ThreadRow:
     return load(unit, thread) if thread is not None else create(unit, key, title=title)
 
 
-def fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None = None) -> ThreadRow:
-    """Make a thread that shares the parent's entries below `at` and goes its own way from there.
+def fork(unit: Unit, parent: str, at: int, key: str, *, title: str | None = None) -> ThreadRow:
+    """Make a thread that shares the entries below `at` of the thread with id `parent` and goes its own way from there.
+
+    The tenant is held before the parent is locked, in the order of an erasure: two that wait the other way round for
+    each other would both fail.
 
     Raises:
+        Erased: the parent was erased, or the tenant is being erased at this moment.
         Mistake: the parent has not as many entries.
     """
+    _enter_tenant(unit)
+    return _fork(unit, load(unit, parent), at, key, title=title)
+
+
+def _fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None) -> ThreadRow:
     if not 0 <= at <= parent.next:
         raise Mistake(f"cannot fork at {at}: the thread has {parent.next} entries")
-    made = create(unit, key, title=title, parent=parent.id)
+    made = _create(unit, key, title=title, parent=parent.id)
     shared = tuple((owner, stop) for owner, _, stop in parent.spans(0, at))
     if shared:
         unit.run(

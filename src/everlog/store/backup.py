@@ -125,9 +125,18 @@ def restore(
             return RestoreReport(address=engine.shown, tenants=tenants, encrypted=encrypted)
         if engine.path is None or engine.path.exists():
             raise Mistake(f"{engine.path or address} is no new file; name a path where nothing is")
+        _refuse_left_overs(engine.path)
         return _restore_sqlite(source, engine.path, keys, progress)
     finally:
         engine.close()
+
+
+def _refuse_left_overs(path: Path) -> None:
+    """SQLite would replay the log of a database that was here before into the restored one."""
+    for ending in ("-wal", "-shm", "-journal"):
+        left = path.with_name(path.name + ending)
+        if left.exists():
+            raise Mistake(f"{left} is left of a database that was here; move it away first, or name another path")
 
 
 def keys_beside(path: Path) -> Path:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from everlog.errors import Conflict, Mistake, StoreUnavailable
+from everlog.errors import Conflict, Damaged, Mistake, StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.failpoints import hit
 from everlog.store.fork import survive
@@ -100,7 +100,8 @@ class PostgresEngine:
     """One PostgreSQL database.
 
     A unit is run again after a lost connection, a deadlock, a row that is there already (another unit may have stored
-    it in the meantime), and a key that is gone (it may have been replaced between two statements).
+    it in the meantime), and a key that is gone or does not fit (it may have been replaced between two statements, and
+    that of an erased tenant by one of the same number); damage that is real is found again.
     """
 
     dialect = "postgresql"
@@ -211,7 +212,7 @@ class PostgresEngine:
         """Wait before another try, or raise what the caller is to hear."""
         driver = self._driver
         match error:
-            case KeyGone() if tries == 1:
+            case KeyGone() | Damaged() if tries == 1:
                 return
             case driver.errors.UniqueViolation() if tries <= UNIQUE_TRIES:
                 return

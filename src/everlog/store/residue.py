@@ -1,8 +1,11 @@
 """What a deletion leaves on disk, and getting rid of it.
 
 Deleted rows are overwritten (`secure_delete`), but old pages stand in the write-ahead log until it is truncated, and a
-page that was moved can leave a copy behind. So after an erasure the log is folded in and cut to nothing, the files are
-searched for pieces of what was erased, and if one is found the whole file is written anew from its live rows.
+page that was moved can leave a copy behind, which no search for a few pieces would surely find. So after an erasure the
+log is folded in and cut to nothing, and the whole file is written anew from its live rows.
+
+The files are never opened here: closing any descriptor of a file drops all locks that the process has on it (POSIX),
+and SQLite's with them.
 
 On PostgreSQL nothing of this is in our hands: dead rows, its log, replicas and backups keep what was stored. There the
 promise is made for encrypted stores, by the key that is gone, and is final once the master key that wrapped it is
@@ -10,19 +13,13 @@ retired.
 """
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
 
 from everlog.clock import monotonic
 from everlog.store import rows
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store
 
-Probe: TypeAlias = bytes
-PROBE_BYTES = 24
-CHUNK = 4 * 1024 * 1024
 WAIT_S = 1.0
 """How long an erasure waits for others to let it truncate the log."""
 POLL_MS = 50
@@ -40,12 +37,11 @@ class Residue:
     holds: tuple[str, ...] = ()
 
 
-def residue(store: Store, probes: Sequence[Probe] | None, *, wrapper: str = "") -> Residue:
+def residue(store: Store, *, wrapper: str = "") -> Residue:
     """Clean up after an erasure and say what is left.
 
     Args:
         store: the store.
-        probes: pieces of what was erased, as they stood in rows; None if nobody knows them any more.
         wrapper: name of the master key that could still unwrap what was erased.
     """
     engine = store.engine
@@ -55,34 +51,9 @@ def residue(store: Store, probes: Sequence[Probe] | None, *, wrapper: str = "") 
         return Residue(clean=True)
     if not truncate(engine, wait_s=WAIT_S):
         return Residue(clean=False, holds=(WAITING,))
-    if (probes is None or found_in(engine.path, probes)) and not rewrite(engine, wait_s=WAIT_S):
+    if not rewrite(engine, wait_s=WAIT_S):
         return Residue(clean=False, holds=(WAITING,))
     return Residue(clean=True)
-
-
-def piece(plain: bytes) -> Probe | None:
-    """Return a piece from the middle of a stored value, long enough to be found again; None if it is too short."""
-    middle = len(plain) // 2
-    found = plain[max(0, middle - PROBE_BYTES // 2) :][:PROBE_BYTES]
-    return found if len(found) >= PROBE_BYTES else None
-
-
-def found_in(path: Path, probes: Sequence[Probe]) -> bool:
-    """Return whether one of the pieces stands in a database file or in the log beside it."""
-    if not probes:
-        return False
-    longest = max(map(len, probes))
-    for file in (path, path.with_name(path.name + "-wal")):
-        if not file.exists():
-            continue
-        with file.open("rb") as stream:
-            tail = b""
-            while chunk := stream.read(CHUNK):
-                window = tail + chunk
-                if any(probe in window for probe in probes):
-                    return True
-                tail = window[-longest:]
-    return False
 
 
 def truncate(engine: SQLiteEngine, *, wait_s: float) -> bool:

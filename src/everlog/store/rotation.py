@@ -137,7 +137,8 @@ def _renew(unit: Unit, owner: str) -> int:
 def _under_old_tenant_key(unit: Unit, version: int) -> list[str]:
     """Return owners with keys under an older key of the tenant; they were made while the rotation began."""
     unit.rows(rows.KEYS_TO_CHANGE, owner=TENANT_OWNER)
-    return sorted({owner for (owner,) in unit.rows(rows.OWNERS_NOT_UNDER, wrapper=f"tenant/{version}")})
+    found = unit.rows(rows.OWNERS_AND_WRAPPERS)
+    return sorted({owner for owner, wrapper in found if int(wrapper.removeprefix("tenant/")) < version})
 
 
 def _retire(unit: Unit, owner: str, version: int) -> None:

@@ -83,7 +83,9 @@ KEYS_TO_WRITE = KEYS_OF.with_for_update(read=True)
 KEYS_TO_CHANGE = KEYS_OF.with_for_update()
 PUT_KEY = scoped(wrapped_key).insert()
 KEY_OWNERS = scoped(wrapped_key).select(wrapped_key.c.owner).where(wrapped_key.c.owner != "").distinct()
-OWNERS_NOT_UNDER = KEY_OWNERS.where(wrapped_key.c.wrapper != bindparam("wrapper"))
+OWNERS_AND_WRAPPERS = (
+    scoped(wrapped_key).select(wrapped_key.c.owner, wrapped_key.c.wrapper).where(wrapped_key.c.owner != "").distinct()
+)
 DROP_OLD_KEYS = (
     scoped(wrapped_key)
     .delete()

@@ -40,6 +40,9 @@ class Unit:
         early = writes and connection.pipelined
         self._state: Answer | None = self.ask(rows.STATE) if early else None
         self._tenant_row: Answer | None = self.ask(rows.GET_TENANT) if early else None
+        self._tenant_keys: Answer | None = None
+        if early and vault.provider is not None:
+            self._tenant_keys = self.ask(rows.KEYS_OF, owner=TENANT_OWNER)
         self._encrypted: bool | None = None
         self._sealing: dict[str, DataKey] = {}
         self._opening: dict[tuple[str, int], DataKey] = {}
@@ -113,7 +116,12 @@ class Unit:
         known = self._opening.get((owner, version))
         if known is None:
             sealing = self._sealing.get(owner)
-            known = sealing if sealing and sealing.version == version else self._vault.version(self, owner, version)
+            if sealing and sealing.version == version:
+                known = sealing
+            else:
+                asked = self._tenant_keys if owner == TENANT_OWNER else None
+                found = (asked or self.ask(rows.KEYS_OF, owner=owner))()
+                known = self._vault.version(self, owner, version, found)
             self._opening[owner, version] = known
         return known
 

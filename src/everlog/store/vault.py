@@ -68,14 +68,14 @@ class Vault:
         assert parent is not None
         return f"tenant/{parent.version}", nonce + AESGCM(parent.secret).encrypt(nonce, secret, place)
 
-    def version(self, unit: "Unit", owner: str, version: int) -> DataKey:
-        """Return the version of an owner's key that a value names.
+    def version(self, unit: "Unit", owner: str, version: int, found: list[tuple[Any, ...]]) -> DataKey:
+        """Return the version of an owner's key that a value names; `found` are the owner's key rows.
 
         Raises:
             KeyGone: the key is gone, so nothing sealed with it can be read again.
         """
-        for found, wrapper, wrapped in unit.rows(rows.KEYS_OF, owner=owner):
-            if found == version:
+        for number, wrapper, wrapped in found:
+            if number == version:
                 return self._unwrapped(unit, owner, version, wrapper, wrapped)
         raise KeyGone("the key of this thread is gone: it was erased")
 

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from everlog.errors import StoreUnavailable
 from everlog.store.failpoints import hit
 from everlog.store.files import translation
+from everlog.store.jobs import Awaited, Job, Promised
 
 T = TypeVar("T")
 
@@ -28,92 +29,7 @@ GROUP_S = 0.05
 """How long a group may run before it is committed."""
 
 
-class _Job(Protocol[T]):
-    """A unit that waits to be run, and whoever waits for it."""
-
-    name: str
-    act: Callable[[sqlite3.Connection], T]
-
-    @property
-    def settled(self) -> bool:
-        """Whether its caller has been answered."""
-        ...
-
-    def begin(self) -> bool:
-        """Return whether it is still wanted; from then on it cannot be cancelled."""
-        ...
-
-    def settle(self, result: T) -> None:
-        """Answer with its result."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Answer with an error."""
-        ...
-
-
-class _Awaited(Generic[T]):
-    """A unit whose caller stands still. A bare lock wakes it for a third of what a `Future` costs."""
-
-    __slots__ = ("_done", "_error", "_result", "act", "name", "settled")
-
-    def __init__(self, name: str, act: Callable[[sqlite3.Connection], T]) -> None:
-        self.name = name
-        self.act = act
-        self.settled = False
-        self._error: BaseException | None = None
-        self._result: T
-        self._done = threading.Lock()
-        self._done.acquire()
-
-    def begin(self) -> bool:
-        return True
-
-    def settle(self, result: T) -> None:
-        self._result = result
-        self.settled = True
-        self._done.release()
-
-    def fail(self, error: BaseException) -> None:
-        self._error = error
-        self.settled = True
-        self._done.release()
-
-    def wait(self) -> T:
-        with self._done:
-            if self._error is None:
-                return self._result
-            try:
-                raise self._error
-            finally:
-                del self  # the error holds this frame
-
-
-class _Promised(Generic[T]):
-    """A unit whose caller goes on, and may cancel it before it begins."""
-
-    __slots__ = ("act", "future", "name")
-
-    def __init__(self, name: str, act: Callable[[sqlite3.Connection], T]) -> None:
-        self.name = name
-        self.act = act
-        self.future: Future[T] = Future()
-
-    @property
-    def settled(self) -> bool:
-        return self.future.done()
-
-    def begin(self) -> bool:
-        return self.future.running() or self.future.set_running_or_notify_cancel()
-
-    def settle(self, result: T) -> None:
-        self.future.set_result(result)
-
-    def fail(self, error: BaseException) -> None:
-        self.future.set_exception(error)
-
-
-_Ran = list[tuple[_Job[Any], Any]]
+_Ran = list[tuple[Job[Any], Any]]
 
 
 class Writer:
@@ -129,7 +45,7 @@ class Writer:
         self._path = path
         self._connect = connect
         self._raw: sqlite3.Connection | None = None
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -138,17 +54,17 @@ class Writer:
 
     def run(self, name: str, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run a unit and return its result when it is committed; one that fails leaves nothing."""
-        job = _Awaited(name, act)
+        job = Awaited(name, act)
         self._put(job)
         return job.wait()
 
     def submit(self, name: str, act: Callable[[sqlite3.Connection], T]) -> "Future[T]":
         """As `run`, without waiting."""
-        job = _Promised(name, act)
+        job = Promised(name, act)
         self._put(job)
         return job.future
 
-    def _put(self, job: _Job[Any]) -> None:
+    def _put(self, job: Job[Any]) -> None:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("this store is closed")
@@ -189,11 +105,11 @@ class Writer:
             with self._busy:
                 self._run_group(job)
 
-    def _run_group(self, first: _Job[Any]) -> None:
+    def _run_group(self, first: Job[Any]) -> None:
         raw = self._begun([first])
         if raw is None:
             return
-        taken: list[_Job[Any]] = []
+        taken: list[Job[Any]] = []
         ran: _Ran = []
         try:
             for job in self._take(first):
@@ -213,7 +129,7 @@ class Writer:
         else:
             _acknowledge(ran)
 
-    def _begun(self, jobs: Iterable[_Job[Any]]) -> sqlite3.Connection | None:
+    def _begun(self, jobs: Iterable[Job[Any]]) -> sqlite3.Connection | None:
         """Begin a transaction; if that cannot be, fail the jobs and all that wait, for they have the same trouble."""
         try:
             if self._raw is None:
@@ -225,7 +141,7 @@ class Writer:
             return None
         return self._raw
 
-    def _take(self, first: _Job[Any]) -> Iterator[_Job[Any]]:
+    def _take(self, first: Job[Any]) -> Iterator[Job[Any]]:
         """Yield `first` and what waits behind it, up to the limits of a group; leave out what was cancelled."""
         until = time.monotonic() + GROUP_S
         for job in itertools.islice(itertools.chain((first,), self._waiting()), GROUP):
@@ -234,7 +150,7 @@ class Writer:
             if time.monotonic() > until:
                 return
 
-    def _waiting(self) -> Iterator[_Job[Any]]:
+    def _waiting(self) -> Iterator[Job[Any]]:
         while True:
             try:
                 job = self._jobs.get_nowait()
@@ -245,7 +161,7 @@ class Writer:
                 return
             yield job
 
-    def _run_in_savepoint(self, raw: sqlite3.Connection, job: _Job[Any], ran: _Ran) -> None:
+    def _run_in_savepoint(self, raw: sqlite3.Connection, job: Job[Any], ran: _Ran) -> None:
         raw.execute("SAVEPOINT unit")
         try:
             result = job.act(raw)
@@ -259,7 +175,7 @@ class Writer:
             raw.execute("RELEASE unit")
             ran.append((job, result))
 
-    def _run_each(self, jobs: list[_Job[Any]]) -> None:
+    def _run_each(self, jobs: list[Job[Any]]) -> None:
         """Run each unit of a lost group by itself."""
         for n, job in enumerate(jobs):
             raw = self._begun(jobs[n:])
@@ -280,7 +196,7 @@ class Writer:
         except sqlite3.Error:
             self.disconnect()
 
-    def _fail(self, jobs: Iterable[_Job[Any]], error: BaseException) -> None:
+    def _fail(self, jobs: Iterable[Job[Any]], error: BaseException) -> None:
         for job in jobs:
             if job.begin():
                 job.fail(self._translated(error))

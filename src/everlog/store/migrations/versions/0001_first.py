@@ -74,6 +74,7 @@ def upgrade() -> None:
         sa.Column("body", sa.LargeBinary()),
         sa.PrimaryKeyConstraint("tenant", "thread", "i", name="pk_entry"),
         indexes=(("tenant", "chain"),),
+        large=True,
     )
     make_table(
         "instruction",
