@@ -162,7 +162,9 @@ def test_any_line_of_a_view_opens_down_to_the_words(harbour: Everlog):
         lines = harbour.good("zoom", "harbour", first, size).text.splitlines()
         first, size = (int(word) for word in lines[1].partition("|")[0].split("+"))
     opened = harbour.good("zoom", "harbour", first).text
-    assert opened == f"{first}+1|{LINES[first]['kind']}: {LINES[first]['text']}\n"
+    said = LINES[first]
+    speaker = f"{said['kind']} ({said['author']})" if said["author"] else said["kind"]
+    assert opened == f"{first}+1|{speaker}: {said['text']}\n"
 
 
 def test_zoom_refuses_what_is_no_address(harbour: Everlog):

@@ -37,7 +37,7 @@ def test_output_is_utf8_whatever_the_locale(odd: Everlog, locale: str):
 
 def test_half_a_surrogate_pair_is_kept_in_json_and_counted_in_a_view(odd: Everlog):
     assert odd.good("show", "Zo\u00eb", "--json").json[0]["text"] == ODD
-    assert odd.good("read", "Zo\u00eb", 0, "--json").json["text"] == f"user: {ODD}"
+    assert odd.good("read", "Zo\u00eb", 0, "--json").json["text"] == f"user (Zo\u00eb): {ODD}"
     view = odd.good("view", "Zo\u00eb", "--json").json
     assert ODD in view["view"]
     assert len(odd.good("view", "Zo\u00eb").out) == view["size_bytes"]

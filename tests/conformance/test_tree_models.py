@@ -300,7 +300,7 @@ def test_a_fork_asks_with_its_parents_lines_as_if_they_were_its_own(store: Store
     messages = [long(n) for n in range(24)]
     parent = filled(store, messages)
     echo = EchoModel(line_bytes=300)
-    fork = store.write(TENANT, lambda unit: log.fork(unit, log.load(unit, parent), 13, "fork").id, name="test.fork")
+    fork = store.write(TENANT, lambda unit: log.fork(unit, parent, 13, "fork").id, name="test.fork")
     filled(store, messages[13:], fork)
     assert pumped(store, fork, echo).done
     assert pumped(store, parent, echo).done

@@ -284,7 +284,7 @@ def test_hostile_words_and_texts_are_data(store: Store):
 def test_a_search_stays_in_its_thread_and_reaches_what_a_fork_shares(store: Store):
     thread = thread_of(store, "needle shared", "hay", "needle later")
     thread_of(store, "needle elsewhere", key="other")
-    fork = store.write(TENANT, lambda unit: log.fork(unit, log.load(unit, thread), 2, "fork").id, name="test.fork")
+    fork = store.write(TENANT, lambda unit: log.fork(unit, thread, 2, "fork").id, name="test.fork")
     thread_of(store, "needle of the fork", key="fork")
     assert hits(store, thread, "needle") == [2, 0]
     assert hits(store, fork, "needle") == [2, 0]

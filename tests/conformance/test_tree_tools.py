@@ -260,7 +260,7 @@ def test_counts_go_with_their_thread_and_are_not_written_after_it(store: Store):
 
 def test_counts_of_a_fork_and_of_another_tenant_are_their_own(store: Store):
     thread = eight(store)
-    fork = store.write(TENANT, lambda unit: log.fork(unit, log.load(unit, thread), 8, "fork").id, name="test.fork")
+    fork = store.write(TENANT, lambda unit: log.fork(unit, thread, 8, "fork").id, name="test.fork")
     with tools(store, fork) as mine:
         assert mine.zoom(0, 1) == "0+1|user: Message 0"
     assert (counts(store, fork), counts(store, thread)) == ({"0+1": 1}, {})

@@ -19,7 +19,8 @@ from everlog.memory.tree.shelf import Shelf
 from everlog.store import Store, Unit
 
 LOW_MARK = 0.5
-"""What share of its budget a view is merged down to; 1.0 merges at every message (measured: 25 times the rewriting)."""
+"""What share of its budget a view that grows is merged down to; 1.0 merges at every message (measured: 25 times the
+rewriting). The first view of a budget fills it: nothing is known yet of whether the thread goes on."""
 
 _TRIES = 8
 _logger = logging.getLogger(__name__)
@@ -41,10 +42,9 @@ def show(store: Store, tenant: str, thread: str, budget_bytes: int, *, low_mark:
     """
     if budget_bytes < MIN_BUDGET_BYTES:
         raise BudgetTooSmall(f"a view needs at least {MIN_BUDGET_BYTES} bytes, not {budget_bytes}")
-    low = int(budget_bytes * low_mark)
     shown = None
     for _ in range(_TRIES):
-        shown, saved = store.read(tenant, partial(_read, thread=thread, budget=budget_bytes, low=low))
+        shown, saved = store.read(tenant, partial(_read, thread=thread, budget=budget_bytes, low_mark=low_mark))
         if saved is None or _save(store, tenant, thread, budget_bytes, saved):
             break
     assert shown is not None
@@ -53,10 +53,11 @@ def show(store: Store, tenant: str, thread: str, budget_bytes: int, *, low_mark:
     return shown
 
 
-def _read(unit: Unit, thread: str, budget: int, low: int) -> tuple[Shown, _Saved | None]:
+def _read(unit: Unit, thread: str, budget: int, low_mark: float) -> tuple[Shown, _Saved | None]:
     """Return what to show, and the view to save before it is shown, if any."""
     row = log.load(unit, thread)
     saved = _load(unit, thread, budget, row.next)
+    low = int(budget * low_mark) if saved.version else budget
     shelf = Shelf(unit, row)
     view = settle(saved.view, row.next, budget=budget, low=low, weigh=shelf.weigh)
     fitted = fit(view, budget=budget, weigh=shelf.weigh)
