@@ -130,6 +130,7 @@ LINE: dict[str, Any] = {"i": 0, "kind": "user", "author": None, "text": "", "tim
 )
 def test_a_time_of_iso_8601_is_taken_in_any_zone(time: str, at: datetime):
     parsed = parse_line(LINE | {"time": time}).entry
+    assert parsed is not None
     assert (parsed.at, parsed.message.at, parsed.at.tzinfo) == (at, at, UTC)
 
 
