@@ -1,5 +1,6 @@
 """Commands about the tree of a thread: view, zoom, read, date, search, pump, rebuild."""
 
+import re
 import shlex
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from everlog.surfaces.cli.progress import bar
 from everlog.tokens import bytes_for, size_bytes
 
 DEFAULT_BYTES = 8_000
+
+_LABEL = re.compile(r"(\d+)\+(\d+)\|")
 
 Position = Annotated[
     int,
@@ -258,11 +261,11 @@ def pumped(thread: Thread, label: str) -> Ran:
 
 def _hint(thread: str, lines: list[str]) -> str | None:
     """Explain the labels of a view by one of its own, the first that covers several messages."""
-    labels = [label for shown in lines if "+" in (label := shown.partition("|")[0])]
+    labels = [found for shown in lines if (found := _LABEL.match(shown)) is not None]
     if not labels:
         return None
-    label = next((one for one in labels if not one.endswith("+1")), labels[0])
-    first, _, n = label.partition("+")
+    first, n = next((one for one in labels if one[2] != "1"), labels[0]).groups()
+    label = f"{first}+{n}"
     covers = f"message {first}" if n == "1" else f"messages {first} to {int(first) + int(n) - 1}"
     return f"{label}| is {covers}; open any line: everlog zoom {shlex.quote(thread)} {label}"
 
