@@ -171,3 +171,17 @@ def test_instructions_go_with_the_thread_and_with_the_last_words_of_a_user(store
     assert memory.thread("shared").instructions() == ["u1 likes the sea"]
     memory.thread("thread").append("user", "a new life")
     assert memory.thread("thread").instructions() == []
+
+
+@pytest.mark.covers("A1", "C30")
+def test_a_fork_of_a_fork_goes_out_from_where_it_left_the_nearest(store: Store, tmp_path: Path):
+    here, there = Everlog(store, tenant="here"), Everlog(store, tenant="there")
+    here.thread("a").turn([Message(kind="user", text="one"), Message(kind="assistant", text="two")])
+    here.thread("a").fork(1, "b").append("assistant", "another two")
+    here.thread("b").fork(2, "c").append("user", "three")
+    before = exported(here)
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(b"".join(before.values()))
+    assert b'"fork":{"of":"b","at":2}' in before["c"]
+    assert bring(there, path) == 4
+    assert exported(there) == before
