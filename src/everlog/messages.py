@@ -175,7 +175,7 @@ class Conversation:
     messages: tuple[Message, ...]
     title: str | None = None
     parent: str | None = None
-    """Key of the conversation this one branches off; it comes earlier in the same file."""
+    """Key of the conversation this one branches off, to be added before it; where there is none, nothing is shared."""
     shared: int = 0
     """How many of `messages`, from the first, are the parent's own (only with `parent`)."""
     origin: Origin = Origin()

@@ -29,6 +29,7 @@ from everlog.log import Receipt, ThreadRow, Verified
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit, open_store
+from everlog.store.backup import BackupReport, backup
 from everlog.store.keys import KeyProvider
 from everlog.store.rotation import Progress, encrypt, rotate
 
@@ -142,6 +143,15 @@ class Everlog:
     def stats(self) -> Stats:
         """Count the tenant's threads, messages and bytes."""
         return self.store.read(self.name, stats)
+
+    def backup(self, target: Path) -> BackupReport:
+        """Write a copy of the whole database, all tenants, to a new file while it is in use; `everlog restore` reads it.
+
+        Raises:
+            Mistake: there is such a file already, or the tools or rights to dump a server's database are missing.
+            StoreUnavailable: the disk is full, or the server is away.
+        """
+        return backup(self.store, target)
 
     def close(self) -> None:
         """Finish what is queued and close the database."""

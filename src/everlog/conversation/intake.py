@@ -36,7 +36,7 @@ class Added:
     known: int
     """Messages that were there already."""
     instructions: int
-    """Leading system messages, kept beside the thread."""
+    """Leading system messages of the conversation, or instructions of an export, which are kept beside the thread."""
     forked_at: int | None
     """Where it goes another way than its parent, or than what the log had."""
 
@@ -58,7 +58,7 @@ def add(store: Store, tenant: str, conversation: Conversation, *, redact: Callab
                 key=place.thread.key or conversation.key,
                 entries=appended,
                 known=len(coming.messages) - appended,
-                instructions=len(coming.leading),
+                instructions=len(coming.instructions),
                 forked_at=place.forked_at,
             )
 
@@ -93,8 +93,15 @@ class _Coming:
         messages = tuple(map(redact, conversation.messages))
         title = conversation.title
         self.title = None if title is None else redact(Message(kind="note", text=title)).text
-        # A transcript is a thread of ours already: its system entries were not leading when they were logged.
-        self.leading, self.messages = ((), messages) if self._entries is not None else log.leading(messages)
+        self.messages: Sequence[Message] = messages
+        if isinstance(conversation, Transcript):
+            # A thread of ours already: its system entries were not leading when they were logged.
+            told = (redact(Message(kind="system", text=text)) for text in conversation.instructions)
+            self.instructions, self._shared = [message.text for message in told], conversation.shared
+        else:
+            leading, self.messages = log.leading(messages)
+            self.instructions = [message.text for message in leading]
+            self._shared = max(0, conversation.shared - len(leading))
 
     def place(self, unit: Unit) -> _Place:
         """Find, fork or make the thread, in a unit that writes."""
@@ -106,7 +113,7 @@ class _Coming:
             if self.title is not None:
                 log.entitle(unit, row, self.title)
             place = self._aligned(unit, row)
-        log.instruct(unit, place.thread, [message.text for message in self.leading])
+        log.instruct(unit, place.thread, self.instructions)
         return place
 
     def turns(self, start: int) -> Iterator[NewTurn]:
@@ -132,7 +139,7 @@ class _Coming:
         parent = None if conversation.parent is None else log.known(unit, conversation.parent)
         if parent is None or conversation.parent is None:
             return _Place(log.create(unit, conversation.key, title=self.title), 0)
-        incoming = self._prints(unit)[: max(0, conversation.shared - len(self.leading))]
+        incoming = self._prints(unit)[: self._shared]
         candidates = [log.load(unit, id_) for id_ in (parent, *log.variants(unit, conversation.parent))]
         shared, row = max(
             ((_common(log.seen(unit, one), incoming), one) for one in candidates), key=lambda pair: pair[0]

@@ -14,7 +14,9 @@ class Stats:
 
     threads: int
     entries: int
-    """Messages, each counted once however many forks share it; erased ones included."""
+    """Messages with their words, each counted once however many forks share it."""
+    erased: int
+    """Tombstones: messages whose words were erased, in threads that are there and in threads that are not."""
     text_bytes: int
     """UTF-8 bytes of their words and kinds."""
     kinds: Mapping[str, int]
@@ -31,6 +33,7 @@ def stats(unit: Unit) -> Stats:
     return Stats(
         threads=log.thread_count(unit),
         entries=sum(count for _, count, _ in kinds),
+        erased=log.tombstones(unit),
         text_bytes=sum(size for _, _, size in kinds),
         kinds={KINDS[kind]: count for kind, count, _ in kinds},
         media=media,

@@ -123,6 +123,17 @@ class Thread:
             if not page or start == stop:
                 return
 
+    def instructions(self) -> list[str]:
+        """Return what the model was told before the conversation, oldest first: the newest 8 distinct texts.
+
+        They stand beside the log and are no entries. An import brings them in, an erasure of the thread takes them away.
+
+        Raises:
+            Erased: the thread was erased.
+            UnknownThread: there is no such thread.
+        """
+        return self._store.read(self._tenant, partial(_instructions, thread=self.id))
+
     def fork(self, at: int, key: str, *, title: str | None = None) -> "Thread":
         """Return a new thread that shares the entries below `at` and goes its own way from there."""
         made = Thread(self._store, self._tenant, log.checked_key(key), redact=self._redact)
@@ -151,14 +162,22 @@ class Thread:
         return self._store.read(self._tenant, partial(log.load, thread=self.id))
 
     def export(self) -> Iterator[bytes]:
-        """Yield the thread as lines of JSON, one entry each, as `everlog.jsonl` describes them."""
+        """Yield the thread as lines of JSON, one entry each, as `everlog.jsonl` describes them.
+
+        An empty thread is one line, which names it.
+        """
         row = self.row()
         parent = None
         if row.parent is not None:
             parent = self._store.read(self._tenant, partial(log.key_of, thread=row.parent))
         shared = row.segments[-2][1] if parent is not None and len(row.segments) > 1 else 0
         return jsonl.lines(
-            self.entries(0, row.next), key=self.key, title=row.title, parent=parent if shared else None, shared=shared
+            self.entries(0, row.next),
+            key=self.key,
+            title=row.title,
+            parent=parent if shared else None,
+            shared=shared,
+            instructions=self.instructions(),
         )
 
 
@@ -174,6 +193,10 @@ def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) 
 
 def _entries(unit: Unit, thread: str, start: int, stop: int) -> list[Entry]:
     return log.read(unit, log.load(unit, thread), start, stop)
+
+
+def _instructions(unit: Unit, thread: str) -> list[str]:
+    return log.instructions(unit, log.load(unit, thread))
 
 
 def _fork(unit: Unit, thread: str, at: int, key: str, title: str | None) -> str:

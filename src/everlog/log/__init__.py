@@ -29,7 +29,7 @@ from everlog.log.threads import (
     variant,
     variants,
 )
-from everlog.log.totals import media_totals, thread_count, totals
+from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, verify
 
@@ -88,6 +88,7 @@ __all__ = [
     "seen",
     "split",
     "thread_count",
+    "tombstones",
     "totals",
     "variant",
     "variants",

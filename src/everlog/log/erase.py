@@ -72,7 +72,7 @@ def erase_thread(store: Store, tenant: str, thread: str) -> Receipt:
 def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None = None) -> Receipt:
     """Erase every turn of an end user, in all threads of the tenant; other people's turns stay.
 
-    A thread that is left without words loses its title as well, since titles are made of them.
+    A thread that is left without words loses its title as well, since titles are made of them, and its instructions.
 
     Args:
         store: the database.
@@ -200,6 +200,7 @@ def _bury_some(unit: Unit, receipt: Receipt, dropped: Dropped | None) -> Receipt
             receipt = _bury_in(unit, receipt, sharer, shared, dropped)
     if unit.row(rows.WORDS_LEFT, thread=thread) is None:
         unit.run(rows.SET_TITLE, {"thread": thread, "new_title": None})
+        receipt = replace(receipt, rows=receipt.rows + unit.count(rows.DROP_INSTRUCTIONS, thread=thread))
     return _note(unit, receipt)
 
 

@@ -307,9 +307,11 @@ HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_
 TOTALS = (
     scoped(entry)
     .select(entry.c.kind, func.count(), func.sum(entry.c.size))
+    .where(entry.c.body.is_not(None))
     .group_by(entry.c.kind)
     .order_by(entry.c.kind)
 )
+TOMBSTONES = scoped(entry).select(func.count()).where(entry.c.body.is_(None))
 
 _TURN = tuple(turn.c)
 TURNS = (
@@ -387,6 +389,7 @@ PUT_INSTRUCTION = scoped(instruction).insert(ignore=True)
 DROP_INSTRUCTION = (
     scoped(instruction).delete().where(instruction.c.thread == _by_thread, instruction.c.fp == bindparam("fp_"))
 )
+DROP_INSTRUCTIONS = scoped(instruction).delete().where(instruction.c.thread == _by_thread)
 
 PUT_SESSION = scoped(session).upsert(replace=["at"])
 SESSION_THREADS = (

@@ -10,8 +10,8 @@ from everlog import Everlog, Mistake, Receipt
 from everlog.messages import JSON
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line, note
-from everlog.surfaces.cli.output import document, facts
-from everlog.surfaces.cli.threads import as_key
+from everlog.surfaces.cli.names import as_key, proposing
+from everlog.surfaces.cli.output import count, document, facts
 
 _STATES = {
     "done": "done: no piece of it was found in the files",
@@ -45,7 +45,7 @@ def erase(
         raise Mistake(
             "name one of --thread, --user and --tenant to erase; --tenant before `erase` says whose thread or user it is"
         )
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         if not yes and not _agreed(memory, thread, user, whole_tenant):
             note("nothing was erased")
             raise typer.Exit(2)
@@ -67,7 +67,7 @@ def _agreed(memory: Everlog, thread: str | None, user: str | None, tenant: str |
         Mistake: nobody is there to ask.
     """
     if thread is not None:
-        what = f"thread {thread!r} with {memory.thread(thread).row().next:,} entries"
+        what = f"thread {thread!r} with {count(memory.thread(thread).row().next, 'entry', 'entries')}"
     else:
         what = f"every turn of user {user!r}" if user is not None else f"everything of tenant {tenant!r}"
     if not sys.stdin or not sys.stdin.isatty():

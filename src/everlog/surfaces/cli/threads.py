@@ -1,6 +1,5 @@
 """Commands about threads as they were said: list, show, export, fork."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,23 +8,11 @@ from typing import Annotated
 import typer
 
 from everlog import Call, Entry, Everlog, Media, Mistake, Result, Thread, Unknown
-from everlog.jsonl import render_entry
+from everlog.jsonl import ENTRY, render_entry
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
+from everlog.surfaces.cli.names import Key, Named, as_key, proposing, thread_named
 from everlog.surfaces.cli.output import array, count, document, table
-
-
-def as_key(word: str) -> str:
-    """Return a thread's key as it was typed, also where the locale is not UTF-8."""
-    try:
-        return os.fsencode(word).decode("utf-8")
-    except UnicodeDecodeError:
-        return word
-
-
-Key = Annotated[
-    str, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread; `everlog threads` lists them.")
-]
 
 
 def list_threads(context: typer.Context) -> None:
@@ -60,33 +47,63 @@ def list_threads(context: typer.Context) -> None:
 
 def show(
     context: typer.Context,
-    thread: Key,
+    thread: Named,
     first: Annotated[
         int, typer.Option("--from", metavar="N", min=0, help="First position; positions count from 0.")
     ] = 0,
     to: Annotated[int | None, typer.Option("--to", metavar="N", min=0, help="Last position, itself included.")] = None,
     last: Annotated[int | None, typer.Option("--last", metavar="N", min=1, help="Only the last N entries.")] = None,
+    told: Annotated[
+        bool, typer.Option("--instructions", help="What the model was told before the conversation instead.")
+    ] = False,
 ) -> None:
     """Print the entries of a thread.
+
+    System messages before the conversation are instructions: they stand beside the entries, and --instructions prints
+    them.
 
     Examples:
       everlog show holiday --last 10
       everlog show holiday --from 100 --to 119
+      everlog show holiday --instructions
       everlog show holiday --json
     """
     here = session.of(context)
     with here.open() as memory:
-        found = memory.thread(thread)
+        found = thread_named(memory, thread)
+        if told:
+            if first or to is not None or last is not None:
+                raise Mistake("--instructions goes without --from, --to and --last")
+            _instructions(found, as_json=here.json)
+            return
         entries = found.entries(*_span(found, first, to, last))
         if here.json:
             array(render_entry(entry) for entry in entries)
         else:
+            empty = True
             for entry in entries:
                 _print(entry)
+                empty = False
+            if empty:
+                note(f"{found.key} is empty")
+
+
+def _instructions(thread: Thread, *, as_json: bool) -> None:
+    texts = thread.instructions()
+    if as_json:
+        array(texts)
+        return
+    for n, words in enumerate(texts, 1):
+        line(f"[instructions {n} of {len(texts)}]")
+        text(f"{words}\n\n")
+    if not texts:
+        note(f"{thread.key} has no instructions")
 
 
 def _span(thread: Thread, first: int, to: int | None, last: int | None) -> tuple[int, int]:
     stop = thread.row().next
+    if first and first >= stop:
+        raise Mistake(f"there is no entry {first}: {thread.key} {_extent(stop)}")
     if last is not None:
         if first or to is not None:
             raise Mistake("--last goes without --from and --to")
@@ -96,10 +113,17 @@ def _span(thread: Thread, first: int, to: int | None, last: int | None) -> tuple
     return first, stop if to is None else min(stop, to + 1)
 
 
+def _extent(entries: int) -> str:
+    return f"has the entries 0 to {entries - 1}" if entries else "is empty"
+
+
 def export(
     context: typer.Context,
     thread: Annotated[
-        str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="THREAD", parser=as_key, help="Key of the thread, or how it begins.", show_default=False
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All threads, one after the other.")] = False,
     format_name: Annotated[str, typer.Option("--format", metavar="jsonl", help="The form; there is one.")] = "jsonl",
@@ -111,7 +135,8 @@ def export(
     """Write threads as lines of JSON, one entry each.
 
     Every line has `i kind author text time`, the rest where there is something to say; `everlog import` reads it back
-    without a loss.
+    without a loss. The first line of a thread also has its key, title and instructions, and a thread without entries is
+    one line that says so.
 
     Examples:
       everlog export holiday > holiday.jsonl
@@ -132,7 +157,7 @@ def export(
         with _whole(output) as write:
             for data in lines:
                 write(data)
-                entries += 1
+                entries += data.startswith(ENTRY)
     if here.json:
         document({"file": str(output), "entries": entries})
     else:
@@ -140,8 +165,11 @@ def export(
 
 
 def _lines(memory: Everlog, thread: str | None) -> Iterator[bytes]:
-    for key in [thread] if thread is not None else [one.key for one in memory.threads()]:
-        yield from memory.thread(key).export()
+    threads = (
+        [thread_named(memory, thread)] if thread is not None else (memory.thread(one.key) for one in memory.threads())
+    )
+    for found in threads:
+        yield from found.export()
 
 
 def fork(
@@ -159,7 +187,7 @@ def fork(
       everlog fork holiday 12 holiday-by-train
     """
     here = session.of(context)
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         made = memory.thread(thread).fork(at, key, title=title)
     if here.json:
         document({"key": made.key, "entries": at, "forked_from": thread})
