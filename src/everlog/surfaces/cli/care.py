@@ -1,9 +1,11 @@
 """Commands that count and prove: stats, verify."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
+from everlog.conversation.database import unless_erased
 from everlog.messages import JSON
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line
@@ -69,24 +71,25 @@ def verify(
       everlog verify
     """
     here = session.of(context)
-    entries = 0
+    entries = threads = 0
     faults: list[tuple[str, int | None, str]] = []
     with here.open() as memory:
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
             stop = 0
-            with bar(name) as shown:
+            with bar(name) as shown, nullcontext() if thread is not None else unless_erased():
                 for checked in memory.verify(name):
                     faults += [(name, fault.i, fault.what) for fault in checked.faults]
                     stop = checked.stop
                     shown.to(stop, checked.of)
+                threads += 1
             entries += stop
     if here.json:
         found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
-        document({"threads": len(names), "entries": entries, "faults": found})
+        document({"threads": threads, "entries": entries, "faults": found})
     else:
         for name, i, what in faults:
             line(f"{name}{'' if i is None else f' {i}'}: {what}")
         result = count(len(faults), "fault") if faults else "all as it was stored"
-        line(f"{count(len(names), 'thread')}, {count(entries, 'entry', 'entries')}: {result}")
+        line(f"{count(threads, 'thread')}, {count(entries, 'entry', 'entries')}: {result}")
     return 1 if faults else 0
