@@ -23,7 +23,7 @@ from everlog.errors import Damaged, KeyTrouble, Mistake
 from everlog.store import dump, migrate
 from everlog.store.failpoints import hit
 from everlog.store.files import connect, translated
-from everlog.store.newfile import ENDINGS, contents, expanded, held, place, refuse_own, taken
+from everlog.store.newfile import ENDINGS, contents, expanded, held, place, refuse_own
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store, engine_of
@@ -98,7 +98,7 @@ def _refuse_taken(target: Path, keys_file: Path, *, interrupted: bool) -> None:
     """Make sure that nothing is overwritten, but for the keys of a backup that was interrupted."""
     for path in (target, keys_file):
         if os.path.lexists(path) and not (interrupted and path is keys_file):
-            raise taken(path)
+            raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
 
 
 def _write(store: Store, target: Path, progress: Progress | None) -> bool:
