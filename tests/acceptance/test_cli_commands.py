@@ -73,7 +73,7 @@ def test_export_is_what_was_imported_byte_for_byte(harbour: Everlog, tmp_path: P
 def test_an_export_that_fails_leaves_the_older_file_as_it_was(harbour: Everlog, tmp_path: Path):
     target = tmp_path / "out.jsonl"
     target.write_text("older")
-    done = harbour("export", "harbour", "-o", target, room=4096)
+    done = harbour("export", "harbour", "-o", target, "--force", room=4096)
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.jsonl", "older")]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from everlog import log
 from everlog.messages import KINDS
+from everlog.pump import rows as pump_rows
 from everlog.store import Unit
 
 
@@ -39,3 +40,9 @@ def stats(unit: Unit) -> Stats:
         media=media,
         media_bytes=media_bytes,
     )
+
+
+def due(unit: Unit) -> int:
+    """Count the threads that have lines of a tree to build."""
+    found = (unit.row(pump_rows.DUE, memory="tree", subject=thread) for thread in log.ids(unit))
+    return sum(row is not None and row[1] is not None for row in found)

@@ -7,7 +7,7 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.blobs import retire
 from everlog.log.entries import Appended, Said, append, at, back, continues, read, seen
-from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
+from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, has_turns_of, receipts, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.instructions import instruct, instructions
 from everlog.log.sessions import answer, answered, join, members
@@ -69,6 +69,7 @@ __all__ = [
     "find",
     "fork",
     "forks",
+    "has_turns_of",
     "ids",
     "instruct",
     "instructions",

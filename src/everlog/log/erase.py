@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from everlog.clock import new_id
 from everlog.log import handover, rows, threads
-from everlog.log.entries import pages
+from everlog.log.entries import check_id, pages
 from everlog.log.handover import HeirGone, enter
 from everlog.log.threads import END
 from everlog.log.turns import TurnState
@@ -93,6 +93,16 @@ def erase_tenant(store: Store, tenant: str) -> Receipt:
     receipt = Receipt(id=new_id(store.clock), target="tenant", state="rows")
     receipt = store.write(tenant, partial(_close, receipt=receipt), name="erase.begin")
     return _finish(store, tenant, receipt)
+
+
+def has_turns_of(unit: Unit, user: str) -> bool:
+    """Return whether there is a turn of an end user.
+
+    Raises:
+        Mistake: it is not an id that a user can have.
+    """
+    check_id(user)
+    return bool(unit.rows(rows.TURNS_OF_USER, user=user, limit=1))
 
 
 def resume(

@@ -1,10 +1,12 @@
 """Commands that count and prove: stats, verify."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from everlog import Thread
+from everlog.conversation.database import unless_erased
 from everlog.messages import JSON
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line
@@ -72,13 +74,13 @@ def verify(
       everlog verify
     """
     here = session.of(context)
-    entries = erased = 0
+    entries = erased = threads = 0
     faults: list[tuple[str, int | None, str]] = []
     with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
-            counted = 0 if thread is not None else _shared(memory.thread(name))
-            with bar(name) as shown:
+            with bar(name) as shown, nullcontext() if thread is not None else unless_erased():
+                counted = 0 if thread is not None else _shared(memory.thread(name))
                 for checked in memory.verify(name):
                     faults += [(name, fault.i, fault.what) for fault in checked.faults]
                     if checked.stop > counted:
@@ -86,15 +88,16 @@ def verify(
                         erased += checked.erased
                         counted = checked.stop
                     shown.to(checked.stop, checked.of)
+                threads += 1
     if here.json:
         found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
-        document({"threads": len(names), "entries": entries, "erased": erased, "faults": found})
+        document({"threads": threads, "entries": entries, "erased": erased, "faults": found})
     else:
         for name, i, what in faults:
             line(f"{name}{'' if i is None else f' {i}'}: {what}")
         result = count(len(faults), "fault") if faults else "all as it was stored"
         stones = f", {count(erased, 'tombstone')}" if erased else ""
-        line(f"{count(len(names), 'thread')}, {count(entries, 'entry', 'entries')}{stones}: {result}")
+        line(f"{count(threads, 'thread')}, {count(entries, 'entry', 'entries')}{stones}: {result}")
     return 1 if faults else 0
 
 

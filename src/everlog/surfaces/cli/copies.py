@@ -27,7 +27,7 @@ def backup(
     """
     here = session.of(context)
     with here.open() as memory, bar("backup") as shown:
-        made = copy(memory.store, file, lambda done, of: _show(shown, done, of))
+        made = copy(memory.store, file, lambda done, of: _show(shown, done, of), own=here.own_files)
     if here.json:
         keys = None if made.keys is None else str(file.with_name(made.keys.name))
         document({"file": str(file), "bytes": made.size_bytes, "keys": keys})

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from secrets import token_hex
+from typing import Annotated, BinaryIO
 
 import typer
 
 from everlog import Call, Entry, Everlog, Media, Mistake, Result, Thread, Unknown
+from everlog.conversation.database import unless_erased
 from everlog.jsonl import ENTRY, render_entry
+from everlog.store.newfile import expanded, place, refuse_own, unwritable
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
 from everlog.surfaces.cli.names import Key, Named, as_key, proposing, thread_named
@@ -129,8 +132,9 @@ def export(
     format_name: Annotated[str, typer.Option("--format", metavar="jsonl", help="The form; there is one.")] = "jsonl",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears when it is whole."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a new file, which appears when it is whole."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over FILE if it is there.")] = False,
 ) -> None:
     """Write threads as lines of JSON, one entry each.
 
@@ -147,6 +151,11 @@ def export(
         raise Mistake(f"there is no format {format_name!r}; the one there is, is jsonl")
     if (thread is None) != everything:
         raise Mistake("name a thread to export, or --all")
+    if force and output is None:
+        raise Mistake("--force goes with --output")
+    if output is not None:
+        output = expanded(output)
+        _refuse(output, here.own_files, force=force)
     with here.open() as memory:
         lines = _lines(memory, thread)
         if output is None:
@@ -154,7 +163,7 @@ def export(
                 console.write(data)
             return
         entries = 0
-        with _whole(output) as write:
+        with _whole(output, force=force) as write:
             for data in lines:
                 write(data)
                 entries += data.startswith(ENTRY)
@@ -165,11 +174,12 @@ def export(
 
 
 def _lines(memory: Everlog, thread: str | None) -> Iterator[bytes]:
-    threads = (
-        [thread_named(memory, thread)] if thread is not None else (memory.thread(one.key) for one in memory.threads())
-    )
-    for found in threads:
-        yield from found.export()
+    if thread is not None:
+        yield from thread_named(memory, thread).export()
+        return
+    for key in [one.key for one in memory.threads()]:
+        with unless_erased():
+            yield from memory.thread(key).export()
 
 
 def fork(
@@ -228,18 +238,38 @@ def _part(part: Media | Call | Result | Unknown) -> str | None:
             return None
 
 
+def _refuse(path: Path, own: list[Path], *, force: bool) -> None:
+    """Make sure that a file may be written; nothing of the database is, whatever is said."""
+    if path.is_dir():
+        raise Mistake(f"{path} is a folder; name a file in it")
+    refuse_own(path, own)
+    if path.is_file() and not force:
+        raise Mistake(f"{path} exists already; name another file, or write over it with --force")
+
+
 @contextmanager
-def _whole(path: Path) -> Iterator[Callable[[bytes], object]]:
+def _whole(path: Path, *, force: bool) -> Iterator[Callable[[bytes], object]]:
     """Open a file that appears under its name only when all of it is there; a pipe or device is written at once."""
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file.write
         return
-    part = path.with_name(f"{path.name}.part")
+    path = path.resolve()
+    part = path.with_name(f"{path.name[:200]}.{token_hex(4)}.part")
     try:
-        with part.open("wb") as file:
+        with _new(part) as file:
             yield file.write
-        part.replace(path)
+        if force:
+            part.replace(path)
+        else:
+            place(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _new(path: Path) -> BinaryIO:
+    try:
+        return path.open("xb")
+    except OSError as error:
+        raise unwritable(path.parent, error) from error

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from everlog import Mistake, StoreUnavailable, Thread
+from everlog import Erased, Mistake, StoreUnavailable, Thread, UnknownThread
 from everlog.pump import Ran
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
@@ -218,9 +218,14 @@ def pump(
     with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
-            ran = pumped(memory.thread(name), name)
+            try:
+                ran = pumped(memory.thread(name), name)
+            except (UnknownThread, Erased):
+                if thread is not None:
+                    raise
+                continue  # erased since the threads were listed
             built += ran.steps
-            if not ran.done:
+            if not ran.done and (thread is not None or ran.reason != "erased"):
                 unfinished.append((name, ran.reason or "another process is at it"))
     if here.json:
         document({"threads": len(names), "lines": built, "unfinished": [name for name, _ in unfinished]})
