@@ -132,8 +132,8 @@ class _Coming:
         parent = None if conversation.parent is None else log.known(unit, conversation.parent)
         if parent is None or conversation.parent is None:
             return _Place(log.create(unit, conversation.key, title=self.title), 0)
-        incoming = self._prints(unit)[: max(0, conversation.shared - len(self.leading))]
         candidates = [log.load(unit, id_) for id_ in (parent, *log.variants(unit, conversation.parent))]
+        incoming = self._prints(unit)[: max(0, conversation.shared - len(self.leading))]
         shared, row = max(
             ((_common(log.seen(unit, one), incoming), one) for one in candidates), key=lambda pair: pair[0]
         )
