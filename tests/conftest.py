@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.postgres import postgres_database, postgres_server, postgres_url
 
@@ -23,6 +23,7 @@ for name in [name for name in os.environ if name.startswith("EVERLOG_") and name
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)
+settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("ci")  # `--hypothesis-profile=long` comes later and wins
 
 
