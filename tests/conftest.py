@@ -31,6 +31,14 @@ def pytest_configure() -> None:
     sys.addaudithook(refuse_network)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have to tell, such as how often one was killed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{value}")
+
+
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:
     """Fail the test that names or reaches an address outside this machine."""
     if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
