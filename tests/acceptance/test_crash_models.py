@@ -11,7 +11,7 @@ from everlog import Everlog
 from everlog.store import open_store
 from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_model_script as script
-from tests.acceptance.crash_script import KEYS, acknowledged, home, receipts
+from tests.acceptance.crash_script import KEYS, acknowledged, home, receipts, words
 from tests.acceptance.test_crash import ENCRYPTING, EVERYWHERE, PIECE, ROTATING, RUN, whole
 from tests.conformance.log_model import dump
 
@@ -49,7 +49,7 @@ def test_lines_of_a_model_survive_a_death_at_every_commit_and_a_tenant_goes_whol
         with Everlog(open_store(home(folder) / "everlog.db", keys=keys)) as memory:
             whole(memory)
             texts = {one.key: [entry.text for entry in memory.thread(one.key).entries()] for one in memory.threads()}
-            assert texts == {"after": [script.words("after", 60)]}, death
+            assert texts == {"after": [words("after", 60)]}, death
             assert {*receipts(memory)} == {"done"}
             assert {name for name, rows in dump(memory.store, memory.name).items() if rows} <= LEFT
 
@@ -68,7 +68,7 @@ def look(folder: Path, sealed: bool) -> None:
     if sealed:
         assert found == set()
     elif "erased" in acknowledged(folder):
-        after = script.words("after", 60).encode()
+        after = words("after", 60).encode()
         assert all(piece in after for piece in found)
 
 
