@@ -1,5 +1,6 @@
 """Law 10: import after export is identity, for every thread there can be; and importing again adds nothing."""
 
+import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -73,6 +74,34 @@ def bring(memory: Everlog, path: Path) -> int:
             assert isinstance(found, Conversation), found
             added += memory.add(found).entries
     return added
+
+
+def places(memory: Everlog) -> dict[str, tuple[str | None, list[int]]]:
+    """Return, for every thread, the thread that it left, and up to where it shares whose rows."""
+    rows = {row.id: row for row in (memory.thread(overview.key).row() for overview in memory.threads())}
+    keys: dict[str | None, str | None] = {row.id: row.key for row in rows.values()}
+    return {row.key or "": (keys.get(row.parent), [upto for _, upto in row.segments[:-1]]) for row in rows.values()}
+
+
+def test_a_fork_of_a_fork_is_exported_with_the_place_where_it_left_its_own_parent(store: Store, tmp_path: Path):
+    here, there = Everlog(store, tenant="here"), Everlog(store, tenant="there")
+    for n in range(3):
+        here.thread("parent").append("user", f"question {n}")
+    here.thread("parent").fork(2, "child")
+    for n in range(3):
+        here.thread("child").append("user", f"aside {n}")
+    here.thread("child").fork(4, "grandchild").append("user", "and on")
+    lines = [json.loads(next(iter(here.thread(key).export()))) for key in ("child", "grandchild")]
+    assert [line["fork"] for line in lines] == [{"of": "parent", "at": 2}, {"of": "child", "at": 4}]
+
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(b"".join(exported(here).values()))
+    bring(there, path)
+    assert (
+        places(there)
+        == places(here)
+        == {"parent": (None, []), "child": ("parent", [2]), "grandchild": ("child", [2, 4])}
+    )
 
 
 @pytest.mark.covers("A1", "C30")

@@ -119,6 +119,7 @@ def ask(unit: Unit, thread: ThreadRow | str) -> Callable[[], ThreadRow]:
     if isinstance(thread, ThreadRow):
         return lambda: thread
     row = unit.ask(rows.THREAD_TO_WRITE if unit.writes else rows.THREAD, thread=thread)
+    unit.reread_tenant()
     segments = unit.ask(rows.SEGMENTS, thread=thread)
 
     def answer() -> ThreadRow:
@@ -262,10 +263,11 @@ def checked_key(key: str) -> str:
 
 def _enter_tenant(unit: Unit) -> None:
     """Keep the tenant from being erased until this unit ends, and make its secret if it is new."""
-    held = unit.row(store_rows.TENANT_TO_ENTER)
+    locked = unit.ask(store_rows.TENANT_TO_ENTER)
+    unit.reread_tenant()
     unit.secret()
-    held = held or unit.row(store_rows.GET_TENANT)
-    if held is None or held[0] == store_rows.CLOSED:
+    held = locked() or unit.rows(store_rows.GET_TENANT)
+    if not held or held[0][0] == store_rows.CLOSED:
         raise Erased("this tenant is being erased at this moment; try again when that is done")
 
 
