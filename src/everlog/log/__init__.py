@@ -6,7 +6,7 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.blobs import retire
-from everlog.log.entries import Appended, Said, append, at, back, continues, read, seen
+from everlog.log.entries import Appended, Said, append, at, back, check, continues, read, seen
 from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.instructions import instruct, instructions
@@ -57,6 +57,7 @@ __all__ = [
     "back",
     "begins",
     "best",
+    "check",
     "checked_key",
     "continues",
     "create",
