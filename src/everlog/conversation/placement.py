@@ -40,12 +40,13 @@ class Plan:
 
 
 class Coming:
-    """A conversation on its way in."""
+    """A conversation on its way in; one with a value that is no JSON is a `Mistake` from the beginning."""
 
     def __init__(self, conversation: Conversation, redact: Callable[[Message], Message]) -> None:
         self._conversation = conversation
         self._entries = conversation.entries if isinstance(conversation, Transcript) else None
         messages = tuple(map(redact, conversation.messages))
+        _check_values(messages)
         title = conversation.title
         self._title = None if title is None else redact(Message(kind="note", text=title)).text
         # A transcript is a thread of ours already: its system entries were not leading when they were logged.
@@ -65,18 +66,10 @@ class Coming:
         """Make sure, before anything is written, that all messages from `start` on can be.
 
         Raises:
-            Mistake: they cannot; one has an id, a value or a part that cannot be stored.
+            Mistake: they cannot; one has an id or a part that cannot be stored.
         """
         if start < len(self.messages):
             log.check(list(self.turns(start)))
-        for message in self.messages[start:]:
-            values = [part.value for part in message.parts if isinstance(part, Unknown)]
-            if not message.meta and not values:
-                continue
-            try:
-                dumps([dict(message.meta), values])
-            except (RecursionError, TypeError, ValueError):
-                raise Mistake("a value beside the words of a message cannot be written as JSON") from None
 
     def turns(self, start: int) -> Iterator[NewTurn]:
         """Yield what is to be appended from message `start` on, as turns."""
@@ -169,6 +162,22 @@ class Coming:
     def _free_key(self, unit: Unit) -> str:
         names = (log.variant(self._conversation.key, n) for n in count(1))
         return next(name for name in names if log.known(unit, name) is None)
+
+
+def _check_values(messages: Sequence[Message]) -> None:
+    """Make sure that what stands beside the words can be written and compared: JSON, not nested without end.
+
+    Raises:
+        Mistake: it cannot.
+    """
+    for message in messages:
+        values = [part.value for part in message.parts if isinstance(part, Unknown)]
+        if not message.meta and not values:
+            continue
+        try:
+            dumps([dict(message.meta), values])
+        except (RecursionError, TypeError, ValueError):
+            raise Mistake("a value beside the words of a message cannot be written as JSON") from None
 
 
 def _common(old: Sequence[Print], new: Sequence[Print]) -> int:
