@@ -22,7 +22,7 @@ from typing import Protocol, Self
 
 from everlog import log
 from everlog.clock import Clock, SystemClock
-from everlog.conversation.intake import Added, add
+from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread
 from everlog.errors import Erased, Mistake, UnknownThread, expect
@@ -88,10 +88,19 @@ class Everlog:
             yield from (overview for _, overview in found)
             after = found[-1][0]
 
-    def add(self, conversation: Conversation) -> Added:
-        """Bring in a conversation from elsewhere; what is here already is recognised and not stored again."""
+    def add(self, conversation: Conversation, *, on_progress: Arrived | None = None) -> Added:
+        """Bring in a conversation from elsewhere; what is here already is recognised and not stored again.
+
+        Args:
+            conversation: the whole of it, as an importer yields it.
+            on_progress: told after each write: messages that are in, and messages in all.
+
+        Raises:
+            Mistake: it holds what cannot be stored, such as an id of 300 characters; nothing of it was stored.
+            Erased: the thread was erased while it was brought in.
+        """
         expect(conversation, Conversation, "what is brought in is a Conversation")
-        return add(self.store, self.name, conversation, redact=self._redact)
+        return add(self.store, self.name, conversation, redact=self._redact, on_progress=on_progress)
 
     def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
         """Erase a thread, or all turns of an end user, and return the receipt.

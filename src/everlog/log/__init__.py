@@ -6,10 +6,10 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.blobs import retire
-from everlog.log.entries import Appended, Said, append, at, back, continues, read, seen
+from everlog.log.entries import Appended, Said, append, at, back, check, continues, read, seen
 from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, has_turns_of, receipts, resume
 from everlog.log.fingerprints import Print, leading, prints
-from everlog.log.instructions import instruct, instructions
+from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.sessions import answer, answered, join, members
 from everlog.log.threads import (
     ThreadRow,
@@ -57,6 +57,7 @@ __all__ = [
     "back",
     "begins",
     "best",
+    "check",
     "checked_key",
     "continues",
     "create",
@@ -76,6 +77,7 @@ __all__ = [
     "join",
     "key_of",
     "known",
+    "latest_instructions",
     "leading",
     "listed",
     "load",

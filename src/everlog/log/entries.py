@@ -71,7 +71,7 @@ def append(unit: Unit, thread: ThreadRow | str, turns: Sequence[NewTurn]) -> App
         Mistake: a turn is empty, or has an id that cannot be stored.
         PartTooLarge: a part is above the limit.
     """
-    _check(turns)
+    check(turns)
     owner = thread if isinstance(thread, str) else thread.id
     loaded = threads.ask(unit, thread)
     repeats = [_ask_repeat(unit, owner, turn) for turn in turns]
@@ -328,7 +328,14 @@ class _Writer:
         }
 
 
-def _check(turns: Sequence[NewTurn]) -> None:
+def check(turns: Sequence[NewTurn]) -> None:
+    """Make sure that turns can be appended, whatever the thread holds.
+
+    Raises:
+        Conflict: two of them have the same client key.
+        Mistake: a turn is empty, or has an id that cannot be stored.
+        PartTooLarge: a part is above the limit.
+    """
     if not turns or not all(turn.messages for turn in turns):
         raise Mistake("a turn holds at least one message")
     keys = [turn.client_key for turn in turns if turn.client_key is not None]
@@ -340,6 +347,9 @@ def _check(turns: Sequence[NewTurn]) -> None:
         for value in (*ids, *(message.model for message in turn.messages)):
             check_id(value)
         check_id(turn.timezone, ZONE_LENGTH)
+        for message in turn.messages:
+            for part in message.parts:
+                blobs.check(part)
 
 
 def check_id(value: str | None, limit: int = KEY_LENGTH) -> None:
