@@ -227,6 +227,8 @@ class World:
                 part.erased, part.user, part.cwd = True, None, None
         for thread in self.threads.values():
             thread.keyed = {name: kept for name, kept in thread.keyed.items() if not kept[2].erased}
+            if next((said.erased for said in thread.said if said.kind == "user"), True):
+                thread.title = None
         return receipt
 
     def erase_tenant(self) -> Receipt:

@@ -7,9 +7,11 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.blobs import retire
 from everlog.log.entries import Appended, Said, append, at, back, check, continues, read, seen
-from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, has_turns_of, receipts, resume
+from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
+from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
+from everlog.log.receipts import Receipt, receipts
 from everlog.log.sessions import answer, answered, join, members
 from everlog.log.threads import (
     ThreadRow,
