@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import HARBOUR, Everlog, said
+from tests.acceptance.cli import HARBOUR, Everlog, finish, said, start
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()
@@ -198,3 +198,16 @@ def test_an_erasure_that_was_killed_is_finished_by_doctor(everlog: Everlog, talk
     assert re.search(r"^erasures +todo", everlog.good("doctor").text, re.MULTILINE)
     assert re.search(r"^erasures +ok +1, all done", everlog.good("doctor", "--fix").text, re.MULTILINE)
     assert SECRET.encode()[:24] not in files(everlog)
+
+
+def test_a_thread_that_is_erased_while_all_are_exported_is_left_out(everlog: Everlog):
+    everlog.home.joinpath("long.jsonl").write_bytes(said(*(f"{n} " * 500 for n in range(400))))
+    everlog.home.joinpath("short.jsonl").write_bytes(said("a few words"))
+    for key, name in (("long", "long"), ("gone", "short"), ("last", "short")):
+        everlog.good("import", f"{name}.jsonl", "--thread", key)
+    exporting = start("export", "--all", home=everlog.home)
+    assert b'"thread":"long"' in exporting.stdout.readline()  # it waits now, for nobody reads what follows
+    everlog.good("erase", "--thread", "gone", "--yes")
+    rest = exporting.stdout.read().decode()
+    assert (finish(exporting).status, rest.count("\n")) == (0, 400)
+    assert [key for key in ("gone", "last") if f'"thread":"{key}"' in rest] == ["last"]
