@@ -126,7 +126,7 @@ def test_an_import_killed_in_the_middle_is_finished_by_running_it_again(
     everlog.good("import", long_talk, "--thread", "talk", "--db", "whole.db")
     assert texts(everlog) == texts(everlog, "--db", "whole.db") == [f"message {n}" for n in range(MESSAGES)]
     assert turns(everlog) == turns(everlog, "--db", "whole.db")
-    assert everlog.good("verify", "--json").json == {"threads": 1, "entries": MESSAGES, "faults": []}
+    assert everlog.good("verify", "--json").json == {"threads": 1, "entries": MESSAGES, "erased": 0, "faults": []}
 
 
 def texts(everlog: Everlog, *options: str) -> list[str]:
@@ -160,7 +160,12 @@ def test_two_processes_import_into_one_new_file_at_once(everlog: Everlog, long_t
         "long": MESSAGES,
         "other": 1200,
     }
-    assert everlog.good("verify", "--json").json == {"threads": 2, "entries": MESSAGES + 1200, "faults": []}
+    assert everlog.good("verify", "--json").json == {
+        "threads": 2,
+        "entries": MESSAGES + 1200,
+        "erased": 0,
+        "faults": [],
+    }
 
 
 def test_two_processes_import_the_same_conversation_and_it_is_there_once(everlog: Everlog):

@@ -222,12 +222,12 @@ class World:
     def erase_user(self, user: str) -> Receipt:
         """Erase a user's turns everywhere."""
         receipt = self.memory.erase(user=user)
-        for part in self.parts:
-            if part.user == user:
-                part.erased, part.user, part.cwd = True, None, None
+        gone = [part for part in self.parts if part.user == user]
+        for part in gone:
+            part.erased, part.user, part.cwd = True, None, None
         for thread in self.threads.values():
             thread.keyed = {name: kept for name, kept in thread.keyed.items() if not kept[2].erased}
-            if next((said.erased for said in thread.said if said.kind == "user"), True):
+            if any(said.part is part for said in thread.said for part in gone):
                 thread.title = None
         return receipt
 

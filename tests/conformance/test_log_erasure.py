@@ -172,26 +172,25 @@ def test_what_continues_an_erased_turn_is_refused(store: Store):
         assert [entry.turn for entry in one.entries()] == [0, 1, 1]
 
 
-def test_a_title_goes_with_the_first_words_and_with_the_last(store: Store):
+def test_a_title_goes_with_words_and_instructions_with_the_last_of_them(store: Store):
     memory = Everlog(store, tenant="t")
     memory.thread("base").append("user", "words", origin=Origin(user="u1"))
-    for key, users in {"alone": ("u1",), "first": ("u1", "u2"), "second": ("u2", "u1")}.items():
+    for key, users in {"alone": ("u1",), "two": ("u2", "u1"), "other": ("u2",)}.items():
         thread = memory.thread("base").fork(0, key, title=f"what {users} said")
         for user in users:
             thread.append("user", "words", origin=Origin(user=user))
-    memory.thread("first").fork(2, "of first", title="what was said first").append(
-        "user", "words", origin=Origin(user="u2")
-    )
-    memory.thread("second").fork(2, "of second", title="what was said second")
+    memory.thread("alone").fork(1, "of alone", title="what was said")
+    memory.thread("two").fork(1, "of two", title="what was said first")
+    memory.thread("two").fork(2, "of both", title="what both said")
+    keys = [one.key for one in memory.threads()]
+    for key in keys:
+        row = memory.thread(key).row()
+        store.write("t", partial(log.instruct, thread=row, texts=["be brief"]), name="test.instruct")
     memory.erase(user="u1")
-    assert {one.key: one.title for one in memory.threads()} == {
-        "base": None,
-        "alone": None,
-        "first": None,
-        "second": "what ('u2', 'u1') said",
-        "of first": None,
-        "of second": "what was said second",
-    }
+    titled = {one.key for one in memory.threads() if one.title is not None}
+    assert titled == {"other", "of two"}
+    instructed = {key for key in keys if memory.thread(key).instructions()}
+    assert instructed == {"two", "other", "of two", "of both"}
 
 
 def test_threads_whose_lines_went_are_marked_as_due_and_their_lines_are_made_again(store: Store):

@@ -105,7 +105,8 @@ class Everlog:
     def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
         """Erase a thread, or all turns of an end user, and return the receipt.
 
-        An erasure that was cut off before is finished first, so that the same call, made again, comes to the same.
+        An erasure that was cut off before is finished first, so that the same call, made again, comes to the same. The
+        name of a user is gone by then, so where no turn of theirs is left its receipt is taken for theirs.
 
         Raises:
             Mistake: not exactly one of them is named, or there is no turn of such a user (any more).
@@ -113,23 +114,27 @@ class Everlog:
         """
         if (thread is None) == (user is None):
             raise Mistake("name a thread or a user to erase, one of the two")
-        self._finish_begun()
+        finished = self._finish_begun("user")
         if thread is not None:
             found = self.store.read(self.name, partial(log.find, key=thread))
             return log.erase_thread(self.store, self.name, found.id)
         assert user is not None
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
+            if finished is not None:
+                return finished
             raise Mistake(f"no turn of user {user!r} here; nothing was erased")
         return log.erase_user(self.store, self.name, user, dropped=_due)
 
     def erase_tenant(self) -> Receipt:
-        """Erase everything of this tenant; only receipts stay.
+        """Erase everything of this tenant; only receipts stay. One that was cut off before is finished.
 
         Raises:
             Mistake: there is no such tenant (any more).
         """
-        self._finish_begun()
+        finished = self._finish_begun("tenant")
         if self.name not in self.store.tenants():
+            if finished is not None:
+                return finished
             raise Mistake(f"no tenant {self.name!r} here; nothing was erased")
         return log.erase_tenant(self.store, self.name)
 
@@ -198,8 +203,10 @@ class Everlog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _finish_begun(self) -> None:
-        log.resume(self.store, self.name, dropped=_due, states=["rows"])
+    def _finish_begun(self, target: log.Target) -> Receipt | None:
+        """Finish what was cut off, and return the receipt of the latest that was of such a target."""
+        finished = log.resume(self.store, self.name, dropped=_due, states=["rows", "files"])
+        return next((receipt for receipt in reversed(finished) if receipt.target == target), None)
 
     def _redact(self, message: Message) -> Message:
         if self._redactor is None:

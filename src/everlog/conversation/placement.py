@@ -124,11 +124,12 @@ class Coming:
 
     def _going_on(self, unit: Unit, thread: ThreadRow, start: int) -> Plan:
         kept = log.instructions(unit, thread) if self.instructions else ()
+        told = self.instructions if self._has_words(unit, thread) else ()
         return Plan(
             start=start,
             thread=thread,
             title=self._title_over(unit, thread) if self._title != thread.title else None,
-            instructions=tuple(text for text in log.latest_instructions(self.instructions) if text not in kept),
+            instructions=tuple(text for text in log.latest_instructions(told) if text not in kept),
         )
 
     def _made(
@@ -147,6 +148,11 @@ class Coming:
         """Return the title, unless words of the thread were erased: titles are made of words."""
         erased = self._title is not None and any(one.fp == ERASED for one in log.seen(unit, thread))
         return None if erased else self._title
+
+    def _has_words(self, unit: Unit, thread: ThreadRow) -> bool:
+        """Return whether not all words of the thread were erased; with the last of them its instructions went."""
+        seen = log.seen(unit, thread)
+        return not seen or any(one.fp != ERASED for one in seen)
 
     def _reached(self, unit: Unit, row: ThreadRow, incoming: Sequence[Print]) -> tuple[ThreadRow, log.Decision] | None:
         """Return the thread that the conversation is in: the one of its name, or one where it went another way before."""

@@ -11,7 +11,7 @@ from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
-from everlog.log.receipts import Receipt, receipts
+from everlog.log.receipts import Receipt, Target, receipts
 from everlog.log.sessions import answer, answered, join, members
 from everlog.log.threads import (
     ThreadRow,
@@ -48,6 +48,7 @@ __all__ = [
     "Receipt",
     "Said",
     "Sibling",
+    "Target",
     "ThreadRow",
     "TurnState",
     "Verified",

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 
 from everlog.log import rows
-from everlog.log.bodies import KIND_NUMBER
 from everlog.log.entries import check_id
 from everlog.log.handover import enter
 from everlog.log.receipts import Receipt, note
@@ -83,8 +82,6 @@ def _bury_some(unit: Unit, receipt: Receipt, dropped: Dropped | None) -> Receipt
         shared = [i for i in positions if i < reach[sharer]]
         if shared or sharer == thread:
             receipt = _bury_in(unit, receipt, sharer, shared, dropped)
-    if unit.row(rows.WORDS_LEFT, thread=thread) is None:
-        receipt = replace(receipt, rows=receipt.rows + unit.count(rows.DROP_INSTRUCTIONS, thread=thread))
     return note(unit, receipt)
 
 
@@ -93,9 +90,11 @@ def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int]
     found = unit.row(rows.THREAD_TO_WRITE, thread=thread)
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
     unit.count(rows.CLEAR_ENTRIES_AT, thread=thread, positions=list(positions))
-    if _first_said(unit, thread) in (None, *positions):
+    if positions:
         unit.run(rows.SET_TITLE, {"thread": thread, "new_title": None})
     gone = _drop_blobs(unit, thread, positions)
+    if not _has_words(unit, thread):
+        gone += unit.count(rows.DROP_INSTRUCTIONS, thread=thread)
     derived = sealed.drop_derived(unit, thread, positions)
     if dropped is not None and found is not None and found[8] is None:
         dropped(unit, thread, found[5])
@@ -103,17 +102,14 @@ def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int]
     return replace(receipt, threads=touched, rows=receipt.rows + gone + derived)
 
 
-def _first_said(unit: Unit, thread: str) -> int | None:
-    """Return the position of the first words of a user that a thread shows, which titles are made of; None if none are."""
+def _has_words(unit: Unit, thread: str) -> bool:
+    """Return whether a thread still shows words, its own or shared ones."""
     start = 0
     for owner, upto in (*unit.rows(rows.SEGMENTS, thread=thread), (thread, END)):
-        (found,) = unit.row(rows.FIRST_OF_KIND, thread=owner, of_kind=KIND_NUMBER["user"], start=start, stop=upto) or (
-            None,
-        )
-        if found is not None:
-            return int(found)
+        if unit.row(rows.WORDS_LEFT, thread=owner, start=start, stop=upto) is not None:
+            return True
         start = upto
-    return None
+    return False
 
 
 def _drop_blobs(unit: Unit, thread: str, positions: Sequence[int]) -> int:

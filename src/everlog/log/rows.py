@@ -302,8 +302,7 @@ CLEAR_ENTRIES_AT = (
 POSITIONS_OF_TURNS = (
     scoped(entry).select(entry.c.i).where(*_within, among(entry.c.turn, "turns"), _with_words).order_by(entry.c.i)
 )
-FIRST_OF_KIND = scoped(entry).select(func.min(entry.c.i)).where(*_within, entry.c.kind == bindparam("of_kind"))
-WORDS_LEFT = scoped(entry).select(entry.c.i).where(entry.c.thread == _by_thread, _with_words).limit(1)
+WORDS_LEFT = scoped(entry).select(entry.c.i).where(*_within, _with_words).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)

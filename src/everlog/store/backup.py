@@ -228,10 +228,10 @@ def _restore_sqlite(
 
 
 def _write_keys(path: Path, keys: Sequence[dump.KeyRow] | None) -> None:
+    partial = _partial(path)
+    partial.unlink(missing_ok=True)  # of a backup that was interrupted
     if keys is None:
         return
-    partial = _partial(path)
-    partial.unlink(missing_ok=True)
     rows = [dict(zip(_KEY_COLUMNS, row, strict=True)) for row in keys]
     for row in rows:
         row["wrapped"] = base64.b64encode(row["wrapped"]).decode("ascii")

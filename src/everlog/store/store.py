@@ -236,7 +236,7 @@ def check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> N
     """
     state = store.encryption()
     encrypted = state != "off"
-    if encrypted and store.tenants() and not store.wrappers():
+    if state == "complete" and store.tenants() and not store.wrappers():
         raise Mistake(
             "the keys of this database are not in it, as in a backup; `everlog restore` makes a database of a backup"
         )
