@@ -211,7 +211,15 @@ class Memory(Protocol[S]):
 
 
 class Compactor(Protocol):
-    """Anything that answers a request: a model behind an adapter, or code."""
+    """Anything that answers a request: a model behind an adapter, or code.
+
+    It is asked by several threads at once. One that is code, needs no waiting and takes a fraction of a millisecond may
+    have an attribute `inline = True`; then it is asked in the thread that works on the subject, one request after the
+    other, and no limit in time holds for it.
+
+    What it raises is a fault of its own, not an answer: trouble of a provider is a `Failure`. A `Mistake`, such as a
+    model that does not exist, ends the run.
+    """
 
     model: str
     """Stored with what it makes; it changes when the same request may be answered otherwise."""
