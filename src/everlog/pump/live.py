@@ -154,10 +154,9 @@ def _chain(holding: Holding[S], memory: Memory[S], asking: Asking) -> Ended | No
         plan = memory.plan(state, holding.now(), ROWS - holding.waiting)
         holding.remaining = plan.remaining + holding.waiting
         one = Pass(memory, state, asking, holding)
-        try:
-            ended = one.run(plan.steps)
-        finally:
-            one.tell()
+        ended = one.run(plan.steps)
+        if (fatal := one.tell()) is not None:
+            ended = Ended(error=fatal)
         if ended is not None or not one.accepted:
             return ended
         state = state.after(one.accepted)

@@ -124,8 +124,8 @@ class Pass(Generic[S]):
                 self._ask_all(pending)
         return self._ended
 
-    def tell(self) -> None:
-        """Hand the results to the hook."""
+    def tell(self) -> BaseException | None:
+        """Hand the results to the hook; return what it raised that is no `Exception`."""
         hook = self._asking.options.on_result
         fatal: BaseException | None = None
         for result in self._results if hook is not None else ():
@@ -134,10 +134,9 @@ class Pass(Generic[S]):
                 hook(result)
             except Exception as error:  # noqa: BLE001 -- a hook that counts must not stop the work
                 _log.warning("on_result raised", extra={"error": type(error).__name__})
-            except BaseException as error:  # noqa: BLE001 -- raised below, when all are told
+            except BaseException as error:  # noqa: BLE001 -- the run ends with it, when all are told
                 fatal = fatal or error
-        if fatal is not None:
-            raise fatal
+        return fatal
 
     def _may_begin(self, count: int) -> bool:
         hook = self._asking.options.before_pass
@@ -197,6 +196,7 @@ class Pass(Generic[S]):
             del out[one.step.name]
             if again is not None and self._ended is None:
                 out[again.name] = self._asking.calls.ask(again, heard, live=live)
+        self._holding.flush()
 
     def _withdraw(self, out: dict[str, Call]) -> None:
         left = set(map(id, self._asking.calls.withdraw(list(out.values()))))

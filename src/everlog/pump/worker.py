@@ -31,9 +31,14 @@ POLL_S = 0.5
 TURN_S = 5.0
 """How long a run keeps its place while others of its class wait."""
 REST_S = 1.0
-"""How long a worker leaves a subject alone of whose run nothing came: another has it, or it is being erased."""
-_SHARE = 10
-"""Looking takes at most about one part in so many of a worker's time."""
+"""How long a worker leaves a subject alone that it could not run: another has it, it is being erased, or the database
+failed."""
+_IDLE_SHARE = 10
+"""Of the time of an idle worker, looking takes one part in so many at most."""
+_QUICK_S = 0.05
+"""A look that takes so long at most is taken after every pass of backfill, …"""
+_SHARE = 3
+"""… a longer one so that it takes one part in so many of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +139,9 @@ class Worker:
             _log.warning("cannot see what is due", extra={"error": type(error).__name__})
             return None
         finally:
-            self._looked_at, self._look_took = monotonic(), monotonic() - began
+            self._looked_at = monotonic()
+            # One look that was slow by chance is not yet a large table.
+            self._look_took = min(self._looked_at - began, 2 * self._look_took + _QUICK_S / 5)
         with self._lock:
             now = monotonic()
             self._resting = {subject: until for subject, until in self._resting.items() if until > now}
@@ -168,7 +175,7 @@ class Worker:
 
     def _rest(self, stop: threading.Event) -> None:
         """Wait until a place is free, or it is time to look again."""
-        until = monotonic() + max(self._poll_s, self._look_took * _SHARE)
+        until = monotonic() + max(self._poll_s, self._look_took * _IDLE_SHARE)
         while not stop.is_set() and not self._wake.is_set() and monotonic() < until:
             self._wake.wait(min(0.1, self._poll_s))
         self._wake.clear()
@@ -176,7 +183,7 @@ class Worker:
     def _serve(self, place: _Place) -> None:
         subject = place.waiting.subject
         ran = Ran(steps=0, done=False)
-        trouble = True
+        trouble = blocked = True
         try:
             ran = run(
                 self._store,
@@ -188,7 +195,7 @@ class Worker:
                 calls=self._calls,
                 stop=lambda: self._leaves(place),
             )
-            trouble = ran.reason is not None
+            trouble, blocked = ran.reason is not None, ran.busy or ran.reason == "erased"
         except (Mistake, Exception) as error:  # noqa: BLE001 -- one subject's trouble is recorded in its row
             _log.warning("a run failed", extra={"error": type(error).__name__, "memory": subject.memory})
             if isinstance(error, Mistake):
@@ -196,12 +203,12 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 -- raised in the thread that called `work`
             self._fatal = self._fatal or error
         finally:
-            self._note(subject, ran, failed=trouble)
+            self._note(subject, ran, failed=trouble, blocked=blocked)
 
-    def _note(self, subject: Subject, ran: Ran, *, failed: bool) -> None:
+    def _note(self, subject: Subject, ran: Ran, *, failed: bool, blocked: bool) -> None:
         with self._lock:
             del self._running[subject]
-            if not ran.steps and not ran.done:
+            if blocked:
                 self._resting[subject] = monotonic() + REST_S
             self._lost = self._lost or ran.busy
             done = self._done
@@ -212,7 +219,8 @@ class Worker:
         """Whether a run is to leave its place; one of backfill looks whether something live waits without one."""
         if place.leave.is_set():
             return True
-        if not place.waiting.live and monotonic() - self._looked_at > self._look_took * _SHARE:
+        pause = 0.0 if self._look_took <= _QUICK_S else self._look_took * (_SHARE - 1)
+        if not place.waiting.live and monotonic() - self._looked_at >= pause:
             found = self._look()
             if found and found[0].live:
                 self._wake.set()
