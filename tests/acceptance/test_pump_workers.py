@@ -89,8 +89,9 @@ def test_two_workers_killed_and_started_again_at_random_build_each_node_once(add
         crew = [stack.enter_context(working(tmp_path, address)) for _ in range(2)]
         for _ in range(kills):
             victim = random.randrange(2)
-            assert crew[victim].stdout is not None
-            crew[victim].stdout.readline()
+            said = crew[victim].stdout
+            assert said is not None
+            said.readline()
             time.sleep(random.uniform(0.05, 0.4))
             crew[victim].send_signal(signal.SIGKILL)
             crew[victim].wait(TIMEOUT_S)

@@ -161,6 +161,7 @@ class Plan:
     """What is pending now."""
 
     steps: tuple[Step, ...]
+    """In an order in which any beginning of them can be written without the rest."""
     next_due: datetime | None = None
     """When to look again, where time alone makes something due."""
     remaining: int
