@@ -1,9 +1,11 @@
 """Runs that ask a model: how many at once, what becomes of errors, silence and outages, and what the hooks hear."""
 
+import json
 import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,13 @@ import pytest
 from everlog.clock import moment
 from everlog.errors import Mistake, PumpTimeout
 from everlog.memory.interface import Answer, Failure, Request
-from everlog.memory.tree import Extractive
+from everlog.memory.tree import Extractive, Tree
 from everlog.memory.tree.nodes import nodes_in
-from everlog.pump import Hold, Options, Ran, Result
+from everlog.pump import Hold, Options, Ran, Result, run
 from everlog.store import Store
 from everlog.testing import Bad, EchoModel, ScriptedModel
 from tests.conformance.pumping import (
+    TENANT,
     Gate,
     beside,
     bodies,
@@ -26,6 +29,7 @@ from tests.conformance.pumping import (
     listening,
     long,
     pumped,
+    tree,
     tries,
 )
 
@@ -374,3 +378,66 @@ def test_a_run_that_is_told_to_stop_keeps_what_has_come_and_lets_go(store: Store
     assert row["due_at"] is not None
     model.go_on.set()
     assert pumped(store, thread, echo).done
+
+
+SCHEDULER = {
+    case["id"]: case
+    for case in json.loads((Path(__file__).parents[1] / "vectors" / "scheduler.json").read_text("utf-8"))["cases"]
+    if "id" in case
+}
+
+
+def in_flight(store: Store, thread: str, memory: Tree, model: Gate, number: int) -> list[str]:
+    """Return the first messages of what is out when that is `number` requests."""
+    stop = threading.Event()
+    options = Options(grace_s=0)
+    with beside(lambda: run(store, TENANT, thread, memory, model, options=options, stop=stop.is_set)) as ended:
+        model.has(number)
+        assert not model.inside.acquire(timeout=0.05)
+        stop.set()
+    model.go_on.set()
+    assert not ended[0].done
+    return [request.source[0].text.split(" ")[0] for request in model.asked]
+
+
+def test_the_first_eight_merges_of_short_messages_are_out_at_once(store: Store):
+    """Vector free-leaves."""
+    thread = filled(store, [f"{n} " + "x" * 300 for n in range(32)])
+    case = SCHEDULER["free-leaves"]
+    found = in_flight(store, thread, Tree(model="gate@1"), Gate(), 8)
+    assert sorted(map(int, found)) == [index * 2 for _, index in case["start"]]
+    assert run(store, TENANT, thread, Tree(), Extractive()).done
+    assert len(built(store, thread)) == case["total_nodes_when_done"]
+
+
+def test_the_leaves_that_are_out_at_once_are_those_of_a_block(store: Store):
+    """Vectors v3-window and v3-next, but for what starts a new block: it waits until this one's view is certain."""
+    thread = filled(store, [f"0 {long(0)}"])
+    assert pumped(store, thread, EchoModel("gate@1")).done
+    filled(store, [f"{n} {long(n)}" for n in range(1, 13)], thread=thread)
+    wanted = [n for n in SCHEDULER["v3-window"]["start_leaves"] if n < 8]
+    found = in_flight(store, thread, tree(Gate()), Gate(), len(wanted))
+    assert sorted(map(int, found)) == wanted
+
+
+def test_a_gap_before_a_leaf_keeps_everything_behind_it_out_of_its_context(store: Store):
+    """Vector context-gap."""
+    thread = filled(store, [long(0), "short", long(2)])
+    model = ScriptedModel(otherwise=EchoModel(line_bytes=300))
+    assert pumped(store, thread, model).done
+    (request,) = [request for request in model.requests if about(2)(request)]
+    assert request.messages[1].text == "<chat>\n</chat>"
+    assert SCHEDULER["context-gap"]["context_for_leaf_2_lines"] == 0
+
+
+def test_merges_that_a_model_always_refuses_are_settled_and_never_asked_about_again(store: Store):
+    """In place of vector failing-merges, in which all of them are asked about again at each message."""
+    thread = filled(store, [f"{n} " + "x" * 300 for n in range(20)])
+    model = ScriptedModel(when=lambda request: Bad.REFUSED if len(request.source) > 1 else None)
+    memory = Tree(model=model.model)
+    assert run(store, TENANT, thread, memory, model).done
+    assert len(built(store, thread)) == nodes_in(20)
+    asked = len(model.requests)
+    filled(store, ["one more"], thread=thread)
+    assert run(store, TENANT, thread, memory, model).done
+    assert len(model.requests) == asked
