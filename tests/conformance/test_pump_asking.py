@@ -97,7 +97,7 @@ def test_an_answer_that_was_waited_for_is_kept_at_once_and_not_when_all_have_com
 
     with listening(listener), beside(lambda: pumped(store, thread, ScriptedModel(otherwise=answer))) as ended:
         model.has(2)
-        assert kept.wait(30)
+        assert kept.wait(8), "long before the lease would be renewed"
         assert built(store, thread).keys() == {0}
         model.go_on.set()
     assert ended[0].done

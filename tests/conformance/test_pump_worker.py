@@ -40,7 +40,7 @@ def worked(store: Store, model: Any = None, *, stop: threading.Event | None = No
     """Let a worker run until nothing is due."""
     model = model or EchoModel()
     memory = Tree() if getattr(model, "inline", False) else tree(model)
-    worker = Worker(store, [memory], model, poll_s=0.02, **more)
+    worker = Worker(store, [memory], model, **{"poll_s": 0.02, **more})
     return worker.work(stop or threading.Event(), until_idle=True)
 
 
@@ -278,7 +278,7 @@ def imported(store: Store, total: int) -> None:
     asked = ScriptedModel(otherwise=answer, model=Extractive.model)
     asked.inline = True  # type: ignore[attr-defined]
     with listening(listener):
-        worked(store, asked, stop=stop, places=1)
+        worked(store, asked, stop=stop, places=1, poll_s=30)
     before, after = said
     assert after - before <= 1
     assert before >= 1, "the import was under way"
