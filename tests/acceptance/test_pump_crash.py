@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import everlog
 from everlog import Message, NewTurn
 from everlog.memory.interface import Request
@@ -71,7 +69,7 @@ def healthy(folder: Path) -> list[tuple[Any, ...]]:
     return lines(folder)
 
 
-def test_a_pump_killed_at_every_commit_and_request_is_finished_by_the_next_run(tmp_path: Path, hits: int):
+def test_a_pump_killed_at_every_commit_and_request_is_finished_by_the_next_run(tmp_path: Path):
     wanted = healthy(tmp_path)
     assert len(wanted) == nodes_in(COUNT)
 
@@ -82,12 +80,7 @@ def test_a_pump_killed_at_every_commit_and_request_is_finished_by_the_next_run(t
         found = lines(folder)
         assert found == wanted, death
 
-    report = failpoints.run(script, check, hits=hits, only="pump.", prepare=prepare)
+    # How often a point is met depends on which answers come together, so only its first time is one to be killed at.
+    report = failpoints.run(script, check, hits=1, only="pump.", prepare=prepare)
     units = {"pump.claim", "pump.ask", "pump.try", "pump.write", "pump.renew", "pump.release", "pump.finish"}
     assert {death.point.rpartition(".")[0] for death in report.deaths} == units
-
-
-@pytest.fixture
-def hits(request: pytest.FixtureRequest) -> int:
-    """How often to kill at each point: in a long run more often, and at its last hit."""
-    return 4 if request.config.getoption("--hypothesis-profile") == "long" else 2
