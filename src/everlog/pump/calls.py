@@ -32,16 +32,18 @@ class Heard:
     reply: Reply | BaseException | None
 
 
-@dataclass(slots=True, eq=False)
 class Call:
     """A request on its way."""
 
-    step: Step
-    request: Request
-    heard: "SimpleQueue[Heard]"
-    thread: threading.Thread | None = None
-    abandoned: bool = False
-    settled: bool = False
+    __slots__ = ("abandoned", "heard", "request", "settled", "step", "thread")
+
+    def __init__(self, step: Step, request: Request, heard: "SimpleQueue[Heard]") -> None:
+        self.step = step
+        self.request = request
+        self.heard = heard
+        self.thread: threading.Thread | None = None
+        self.abandoned = False
+        self.settled = False
 
 
 @dataclass(slots=True, order=True)

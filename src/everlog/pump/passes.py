@@ -8,7 +8,7 @@ run ends.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar, assert_never
@@ -84,19 +84,19 @@ class Ended:
     error: BaseException | None = None
 
 
-@dataclass(slots=True)
 class Asking:
     """What all passes of a run share: whom they ask, how, and what came of it so far."""
 
-    calls: Calls
-    options: Options
-    stop: Callable[[], bool]
-    failures: int
-    """Runs that failed in a row before this one."""
-    answered: bool = False
-    """Whether anything was answered in this run."""
-    raised: Counter[str] = field(default_factory=Counter)
-    """How often the compactor raised at a step."""
+    def __init__(self, calls: Calls, options: Options, stop: Callable[[], bool], failures: int) -> None:
+        self.calls = calls
+        self.options = options
+        self.stop = stop
+        self.failures = failures
+        """Runs that failed in a row before this one."""
+        self.answered = False
+        """Whether anything was answered in this run."""
+        self.raised: Counter[str] = Counter()
+        """How often the compactor raised at a step."""
 
 
 class Pass(Generic[S]):
