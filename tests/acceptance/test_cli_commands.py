@@ -139,7 +139,12 @@ def test_doctor_says_what_keeps_the_database_shut(everlog: Everlog):
 def test_pump_builds_what_is_missing_and_then_nothing(everlog: Everlog):
     everlog.good("import", HARBOUR)
     assert everlog.good("pump", "--json").json["lines"] > len(LINES)
-    assert everlog.good("pump", "harbour", "--json").json == {"threads": 1, "lines": 0, "unfinished": []}
+    assert everlog.good("pump", "harbour", "--json").json == {
+        "threads": 1,
+        "lines": 0,
+        "remaining": 0,
+        "unfinished": [],
+    }
 
 
 def test_a_view_is_printed_alone_and_never_exceeds_its_budget(harbour: Everlog):

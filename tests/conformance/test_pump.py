@@ -35,14 +35,14 @@ from everlog.memory.tree.nodes import nodes_in
 from everlog.messages import Message
 from everlog.pump import LeaseLost, Ran, mark, mark_tree, run
 from everlog.pump import rows as pump_rows
-from everlog.pump.lease import Lease, claim, renew, this_worker
+from everlog.pump.claim import Lease, claim, renew, this_worker
 from everlog.store import Store, Unit, failpoints, scoped
 
 TENANT = "ada"
 COUNT = 60
 
 
-DUE_COLUMNS = ("fence", "due_at", "upto", "lease_owner", "lease_until", "failures", "error_code")
+DUE_COLUMNS = ("fence", "due_at", "upto", "lease_owner", "lease_until", "failures", "error_code", "live", "marked")
 MAKERS = (
     scoped(rows.node).select(rows.node.c.model, rows.node.c.fallback).where(rows.node.c.thread == bindparam("thread"))
 )
@@ -52,6 +52,7 @@ class Scripted:
     """A compactor that does something before each answer, and may answer otherwise."""
 
     model = Extractive.model
+    inline = True
 
     def __init__(self, act: Callable[[int], Reply | None]) -> None:
         self.asked = 0
@@ -160,7 +161,7 @@ def test_two_workers_at_once_build_each_node_once(store: Store):
     first.start()
     assert started.wait(30)
     second = Scripted(lambda asked: None)
-    assert pumped(store, thread, second) == Ran(steps=0, done=False, held=True)
+    assert pumped(store, thread, second) == Ran(steps=0, done=False, busy=True)
     assert second.asked == 0
     go_on.set()
     first.join(30)
@@ -173,7 +174,7 @@ def test_a_lease_ends_by_time_and_its_old_holder_writes_nothing_more(database: A
     old = leased(store, thread)
     assert old is not None
     assert leased(store, thread) is None
-    assert pumped(store, thread).held
+    assert pumped(store, thread).busy
     database.clock.advance(timedelta(seconds=31))
     assert pumped(store, thread).done
     with pytest.raises(LeaseLost):
@@ -202,7 +203,7 @@ def test_a_worker_that_lost_its_lease_meanwhile_keeps_none_of_its_answers(databa
             taken.append(leased(store, thread))
 
     ran = pumped(store, thread, Scripted(act))
-    assert (ran.held, ran.steps) == (True, 0)
+    assert (ran.busy, ran.steps) == (True, 0)
     assert taken[0] is not None
     assert built(store, thread) == {}
     assert due(store, thread)["fence"] == taken[0].fence
@@ -355,7 +356,7 @@ def test_any_memory_of_four_verbs_is_worked_off(store: Store):
 
 def test_a_reply_that_says_to_stop_keeps_what_was_done_before_it(store: Store):
     memory = Countdown(6, stop_at=3)
-    assert run(store, TENANT, "x", memory, Extractive()) == Ran(steps=3, done=False, reason="enough")
+    assert run(store, TENANT, "x", memory, Extractive()) == Ran(steps=3, done=False, reason="enough", remaining=3)
     assert memory.left == 3
 
 

@@ -54,7 +54,7 @@ def said(
 
 def pump(store: Store, thread: str, tenant: str = TENANT) -> None:
     ran = run(store, tenant, thread, Tree(), Extractive())
-    assert (ran.done, ran.held, ran.reason) == (True, False, None)
+    assert (ran.done, ran.busy, ran.reason) == (True, False, None)
 
 
 def opened(store: Store, thread: str, first: int, size: int, tenant: str = TENANT) -> Any:

@@ -15,7 +15,7 @@ from everlog.memory.interface import Compactor
 from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
 from everlog.messages import Entry, Kind, Message, Origin, Unknown
-from everlog.pump import Progress, Ran, mark_tree, run
+from everlog.pump import Options, Progress, Ran, mark_tree, run
 from everlog.store import Store, Unit
 
 PAGE = 1000
@@ -154,16 +154,26 @@ class Thread:
         made._id = self._store.write(self._tenant, unit, name="log.fork")
         return made
 
-    def pump(self, compactor: Compactor | None = None, *, on_progress: Progress | None = None) -> Ran:
-        """Build the lines of the tree that are still missing, in the calling thread.
+    def pump(
+        self,
+        compactor: Compactor | None = None,
+        *,
+        options: Options | None = None,
+        on_progress: Progress | None = None,
+    ) -> Ran:
+        """Build the lines of the tree that are still missing; a model is asked several requests at once.
 
         Args:
             compactor: answers what needs a compactor; the built-in one, which needs no model, if None.
+            options: hooks, called in this thread, and limits.
             on_progress: told after each write: lines built, and about how many are left.
+
+        Raises:
+            PumpTimeout: a pass took too long; what was built stays, and the next call goes on.
         """
         compactor = compactor or Extractive()
         memory = TreeMemory.of(compactor)
-        return run(self._store, self._tenant, self.id, memory, compactor, on_progress=on_progress)
+        return run(self._store, self._tenant, self.id, memory, compactor, options=options, on_progress=on_progress)
 
     def verify(self) -> Iterator[Verified]:
         """Check the thread page by page: positions, hashes, turns, large parts."""

@@ -161,6 +161,7 @@ class Plan:
     """What is pending now."""
 
     steps: tuple[Step, ...]
+    """In an order in which any beginning of them can be written without the rest."""
     next_due: datetime | None = None
     """When to look again, where time alone makes something due."""
     remaining: int
@@ -211,7 +212,15 @@ class Memory(Protocol[S]):
 
 
 class Compactor(Protocol):
-    """Anything that answers a request: a model behind an adapter, or code."""
+    """Anything that answers a request: a model behind an adapter, or code.
+
+    It is asked by several threads at once. One that is code, needs no waiting and takes a fraction of a millisecond may
+    have an attribute `inline = True`; then it is asked in the thread that works on the subject, one request after the
+    other, and no limit in time holds for it.
+
+    What it raises is a fault of its own, not an answer: trouble of a provider is a `Failure`. A `Mistake`, such as a
+    model that does not exist, ends the run.
+    """
 
     model: str
     """Stored with what it makes; it changes when the same request may be answered otherwise."""

@@ -1,11 +1,13 @@
 """What a user needs to test an app with Everlog in it: a clock in the test's hands, models
-that do as they are told, and deaths at every commit.
+that do as they are told, deaths at every commit, checks that any memory must pass, and a tiny memory that does.
 
 Public, and imported by nothing else in Everlog.
 """
 
-from everlog.testing import failpoints
+from everlog.testing import failpoints, memories
 from everlog.testing.clock import FrozenClock
+from everlog.testing.memories import MemoryCase
 from everlog.testing.models import Bad, EchoModel, ScriptedModel
+from everlog.testing.tally import TallyMemory
 
-__all__ = ["Bad", "EchoModel", "FrozenClock", "ScriptedModel", "failpoints"]
+__all__ = ["Bad", "EchoModel", "FrozenClock", "MemoryCase", "ScriptedModel", "TallyMemory", "failpoints", "memories"]

@@ -43,6 +43,7 @@ Remember:
   date         Print when a message was said.
   search       Find messages by their words: numbers and dates, no text.
   pump         Build what is still missing of the trees.
+  worker       Keep all trees current until it is stopped.
   rebuild      Drop the tree of a thread and build it again.
 
 Look after:

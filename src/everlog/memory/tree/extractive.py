@@ -60,6 +60,7 @@ class Extractive:
     """Answers every request with clauses of its source."""
 
     model = MODEL
+    inline = True
 
     def __call__(self, request: Request) -> Answer:
         limit = LIMIT_BYTES if request.limit_bytes is None else request.limit_bytes

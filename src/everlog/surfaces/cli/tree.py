@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from everlog import Erased, Mistake, StoreUnavailable, Thread, UnknownThread
-from everlog.pump import Ran
+from everlog.memory.interface import Compactor
+from everlog.pump import Options, Ran
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
 from everlog.surfaces.cli.names import Key, Label, Named, as_key, as_label, as_position, proposing, thread_named
 from everlog.surfaces.cli.output import count, document
 from everlog.surfaces.cli.progress import bar
+from everlog.surfaces.cli.worker import EXTRACTIVE, Asked, AtOnce, named
 from everlog.tokens import bytes_for, size_bytes
 
 DEFAULT_BYTES = 8_000
@@ -204,35 +206,47 @@ def pump(
     thread: Annotated[
         str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Only this thread.", show_default=False)
     ] = None,
+    compactor: Asked = EXTRACTIVE,
+    at_once: AtOnce = 8,
 ) -> int:
     """Build what is still missing of the trees.
 
-    It needs no model. It can be stopped at any time, and goes on where it was; `view` does the same for its thread.
+    It needs no model, unless --compactor names one. It can be stopped at any time, and goes on where it was; `view`
+    does the same for its thread.
 
-    Example:
+    Examples:
       everlog pump
+      everlog pump holiday --compactor mymodels:cheap
     """
     here = session.of(context)
-    built = 0
-    unfinished: list[tuple[str, str]] = []
+    asked = named(compactor)
+    built = left = 0
+    unfinished: list[tuple[str, Ran]] = []
     with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
             try:
-                ran = pumped(memory.thread(name), name)
+                ran = pumped(memory.thread(name), name, asked, at_once=at_once)
             except (UnknownThread, Erased):
                 if thread is not None:
                     raise
                 continue  # erased since the threads were listed
-            built += ran.steps
+            built, left = built + ran.steps, left + ran.remaining
             if not ran.done and (thread is not None or ran.reason != "erased"):
-                unfinished.append((name, ran.reason or "another process is at it"))
+                unfinished.append((name, ran))
     if here.json:
-        document({"threads": len(names), "lines": built, "unfinished": [name for name, _ in unfinished]})
+        document(
+            {
+                "threads": len(names),
+                "lines": built,
+                "remaining": left,
+                "unfinished": [name for name, _ in unfinished],
+            }
+        )
     else:
         line(f"{count(len(names), 'thread')}, {count(built, 'line')} built")
-        for name, reason in unfinished:
-            line(f"{name}: {reason}")
+        for name, ran in unfinished:
+            line(f"{name}: {_why(ran)}")
     return 1 if unfinished else 0
 
 
@@ -254,14 +268,24 @@ def rebuild(context: typer.Context, thread: Key) -> int:
     else:
         line(f"{count(dropped, 'line')} dropped, {count(ran.steps, 'line')} built")
         if not ran.done:
-            line(f"{thread}: {ran.reason or 'another process is at it'}")
+            line(f"{thread}: {_why(ran)}")
     return 0 if ran.done else 1
 
 
-def pumped(thread: Thread, label: str) -> Ran:
+def pumped(thread: Thread, label: str, compactor: Compactor | None = None, *, at_once: int = 8) -> Ran:
     """Bring a thread's tree up to date, with a bar for people."""
     with bar(label) as shown:
-        return thread.pump(on_progress=lambda done, left: shown.to(done, done + left))
+        return thread.pump(
+            compactor,
+            options=Options(at_once=at_once),
+            on_progress=lambda done, left: shown.to(done, done + left),
+        )
+
+
+def _why(ran: Ran) -> str:
+    """Return why a run is not done."""
+    left = f"; {count(ran.remaining, 'line')} left" if ran.remaining else ""
+    return f"{ran.reason or 'another process is at it'}{left}"
 
 
 def _hint(thread: str, lines: list[str]) -> str | None:

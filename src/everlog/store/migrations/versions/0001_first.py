@@ -48,13 +48,15 @@ def upgrade() -> None:
         sa.Column("live", sa.SmallInteger(), nullable=False),
         sa.Column("due_at", sa.BigInteger()),
         sa.Column("upto", sa.BigInteger(), nullable=False),
+        sa.Column("marked", sa.BigInteger(), nullable=False),
         sa.Column("lease_owner", sa.String(32)),
         sa.Column("lease_until", sa.BigInteger()),
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("error_code", sa.String(64)),
         sa.PrimaryKeyConstraint("tenant", "memory", "subject", name="pk_due"),
-        indexes=(("tenant", "thread"),),
+        indexes=(("tenant", "live", "due_at"), ("tenant", "thread")),
+        everyone=True,
     )
     make_table(
         "entry",

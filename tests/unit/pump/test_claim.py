@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from everlog.pump.lease import is_gone, this_worker
+from everlog.pump.claim import is_gone, this_worker
 
 MACHINE = this_worker().partition("-")[0]
 

@@ -1,4 +1,4 @@
-"""Marks and leases: saying that a subject has something to do, and taking it on so that one worker is at it.
+"""Leases: taking a subject on so that one worker is at it, holding on to it, and letting go.
 
 A lease is a row's `lease_until` and its `fence`, a number that rises with each lease. Whoever holds it renews it in
 each unit in which it writes; if the fence has moved on, that unit stores nothing. A worker that was killed loses its
@@ -14,13 +14,21 @@ from zlib import crc32
 
 from everlog import log
 from everlog.clock import micros
-from everlog.memory.interface import Mark, Subject
+from everlog.memory.interface import Subject
 from everlog.pump import rows
+from everlog.pump.due import enter
 from everlog.store import Unit
 
-BUCKETS = 64
 OF_THREADS = ("tree",)
 """Memories whose subjects are threads, by their ids; what is noted of one is erased with it."""
+
+SLEEP_S = 10.0
+"""How long a subject is left alone after trouble that does not say how long: a fixed time, since somebody may wait for
+it, …"""
+LONGEST_SLEEP_S = 60.0
+"""… that grows to this one where the trouble lasts."""
+PATIENCE = 3
+"""Failures in a row after which it does."""
 
 
 class LeaseLost(Exception):
@@ -35,23 +43,17 @@ class Lease:
     fence: int
     seconds: float
     """How long it holds without being renewed."""
+    live: bool = True
+    failures: int = 0
+    """How many runs before this one failed, in a row."""
+    reason: str | None = None
+    """Why the last of them did."""
 
-
-def mark(unit: Unit, mark: Mark, *, thread: str | None = None) -> None:
-    """Note that a subject has something to do, in the unit that changes what it reads.
-
-    Args:
-        unit: the unit of work.
-        mark: the subject, and when to look.
-        thread: the thread that the subject hangs on, so that it is erased with it.
-    """
-    unit.run(rows.MARK, _new(mark.subject, thread, mark.due_at, mark.upto, live=mark.live))
-
-
-def mark_tree(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
-    """Note that a thread, by its id, has entries that its tree may not cover yet."""
-    subject = Subject(tenant=unit.tenant, memory="tree", key=thread)
-    mark(unit, Mark(subject=subject, due_at=unit.now, upto=upto, live=live), thread=thread)
+    @property
+    def sleep(self) -> timedelta:
+        """How long to leave the subject alone if this run fails too."""
+        longer = 2.0 ** min(10, max(0, self.failures + 1 - PATIENCE))
+        return timedelta(seconds=min(LONGEST_SLEEP_S, SLEEP_S * longer))
 
 
 def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | None:
@@ -63,7 +65,7 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | 
     thread = subject.key if subject.memory in OF_THREADS else None
     if thread is not None:
         log.load(unit, thread)
-    unit.run(rows.PUT_DUE, _new(subject, thread, unit.now, 0, live=False))
+    enter(unit, subject, thread, due_at=unit.now, live=False)
     holder = _row(unit, subject)[3]
     taken = unit.count(
         rows.CLAIM,
@@ -74,7 +76,10 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | 
         by=worker,
         until=_until(unit, seconds),
     )
-    return Lease(subject, _row(unit, subject)[0], seconds) if taken == 1 else None
+    if taken != 1:
+        return None
+    fence, _, _, _, _, failures, reason, live, _ = _row(unit, subject)
+    return Lease(subject, fence, seconds, live=bool(live), failures=failures, reason=reason)
 
 
 def this_worker() -> str:
@@ -106,9 +111,19 @@ def renew(unit: Unit, lease: Lease) -> None:
         raise LeaseLost
 
 
-def finish(unit: Unit, lease: Lease, next_due: datetime | None) -> None:
-    """Let go of a subject that has nothing to do before `next_due`."""
-    unit.count(rows.FINISH, **_held(lease), next_due=None if next_due is None else micros(next_due))
+def marks(unit: Unit, lease: Lease) -> int:
+    """Return how often a subject was marked, to be asked before the last look at it.
+
+    Raises:
+        LeaseLost: it was erased.
+    """
+    return int(_row(unit, lease.subject)[8])
+
+
+def finish(unit: Unit, lease: Lease, next_due: datetime | None, *, seen: int) -> bool:
+    """Let go of a subject that has nothing to do before `next_due`; not if it was marked since `seen` was counted."""
+    when = None if next_due is None else micros(next_due)
+    return unit.count(rows.FINISH, **_held(lease), next_due=when, seen=seen) == 1
 
 
 def release(unit: Unit, lease: Lease, reason: str | None, *, sleep_until: datetime | None = None) -> None:
@@ -125,7 +140,8 @@ def _held(lease: Lease) -> dict[str, object]:
 
 def _row(unit: Unit, subject: Subject) -> tuple[Any, ...]:
     row = unit.row(rows.DUE, memory=subject.memory, subject=subject.key)
-    assert row is not None
+    if row is None:
+        raise LeaseLost
     return row
 
 
@@ -135,20 +151,3 @@ def _machine() -> str:
 
 def _until(unit: Unit, seconds: float) -> int:
     return micros(unit.now + timedelta(seconds=seconds))
-
-
-def _new(subject: Subject, thread: str | None, due_at: datetime, upto: int, *, live: bool) -> dict[str, object]:
-    return {
-        "memory": subject.memory,
-        "subject": subject.key,
-        "thread": thread,
-        "bucket": crc32(subject.key.encode()) % BUCKETS,
-        "live": int(live),
-        "due_at": micros(due_at),
-        "upto": upto,
-        "lease_owner": None,
-        "lease_until": None,
-        "fence": 0,
-        "failures": 0,
-        "error_code": None,
-    }
