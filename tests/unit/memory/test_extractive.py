@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everlog.memory.interface import Request
-from everlog.memory.tree.extractive import GAP, MODEL, Extractive, clip, extract
+from everlog.memory.tree.clauses import GAP
+from everlog.memory.tree.extractive import MODEL, Extractive, clip, extract
 from everlog.memory.tree.lexicon import NEGATIONS
 from everlog.memory.tree.lines import LIMIT_BYTES, line_of
 from everlog.messages import KINDS, Message

@@ -91,7 +91,9 @@ def phrases(piece: int, words: str) -> Iterator[Clause]:
         for run in _negated(text, found) if negates else _runs(text, found):
             first, last = run[0][0], run[-1][1]
             said = text[first:last] if len(run) == 1 else " ".join(text[first:last].split())
-            yield Clause(piece, start, start + first, start + last, said, _valued(run), size_bytes(said), False, negates)
+            yield Clause(
+                piece, start, start + first, start + last, said, _valued(run), size_bytes(said), False, negates
+            )
 
 
 def negative(text: str) -> bool:

@@ -163,7 +163,9 @@ class _Draft:
         """Return the chosen as (tag, words), neighbours of one tag as one: sentences, then phrases, as the source has them."""
         result: list[tuple[str, str]] = []
         last: Clause | None = None
-        for clause in sorted(self._chosen, key=lambda one: (self._group[one.piece], not one.whole, one.piece, one.start)):
+        for clause in sorted(
+            self._chosen, key=lambda one: (self._group[one.piece], not one.whole, one.piece, one.start)
+        ):
             tag = self._pieces[clause.piece][0]
             if last is not None and result[-1][0] == tag:
                 result[-1] = tag, f"{result[-1][1]}{self._joint(last, clause)}{clause.text}"
@@ -182,7 +184,8 @@ class _Draft:
             return _LISTED
         if last.piece != clause.piece or last.end != clause.start:
             return " " if last.text.endswith(GAP) else f"{_GAPPED} "
-        before, after = self._pieces[clause.piece][1][clause.start - 1 : clause.start + 1]
+        words = self._pieces[clause.piece][1]
+        before, after = words[clause.start - 1], words[clause.start]
         if before.isspace() and not before.isprintable():
             return "\n"
         return " " if before.isspace() or after.isspace() else ""
