@@ -27,15 +27,16 @@ _END = re.compile(
     r"(?<![.!?;…])[.!?;…]++[\"')\]»”’*_]*+(?=\s)|[。！？；]+[」』”）]*|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"
 )
 _PAUSE = re.compile(r"[,:—–]+\s|[，、：]")
-_WORD = re.compile(
-    r"(?:(?<![^\s\"'(\[{`=|])[~/.$€£#@_-]{1,3})?(?:\d+(?:[.,:]\d+)+|[^\W_])[^\s,;!?()\[\]{}<>\"“”«»|*`。，、！？；：…]*"
-)
+_MARK = r"\s,;!?()\[\]{}<>\"“”«»|*`。，、！？；：…"
+_WORD = re.compile(rf"(?:(?<![^\s\"'(\[{{`=|])[~/.$€£#@_-]{{1,3}})?[^\W_][^{_MARK}]*+(?:(?<=\d),(?=\d)[^{_MARK}]*+)*+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+_CLOSING = " \t\r\n,:;.!…—–"
+_BETWEEN = str.maketrans(dict.fromkeys(',.;:!?()[]"', " "))
 _ESCAPE = re.compile(r"(?<!\\)\\[nrt\"]")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 
-_NAME, _DECISION, _FREQUENT, _LESSER, _PAIR = 1.1, 1.2, 0.1, 0.2, 0.5
+_NAME, _DECISION, _FREQUENT, _LESSER, _PAIR = 1.1, 1.2, 0.1, 0.5, 0.5
 _KNOWN = {
     **dict.fromkeys(FREQUENT, _FREQUENT),
     **dict.fromkeys((*DATES, *NEGATIONS), 1.0),
@@ -46,6 +47,9 @@ _KNOWN = {
 
 _Word: TypeAlias = tuple[int, int, str, float]
 """A word that is worth something: where it stands, its lower case, its worth."""
+
+_Run: TypeAlias = tuple[int, int, Sequence[_Word]]
+"""Words that are shown together, and where they begin and end."""
 
 
 class Clause(NamedTuple):
@@ -69,65 +73,69 @@ class Clause(NamedTuple):
 
 def sentences(piece: int, words: str) -> Iterator[Clause]:
     """Yield the sentences of a text; of a long one that is negated only those parts that hold the negation."""
-    may_negate = negative(words)
-    for start, end, guarded in _spans(words):
-        text = words[start:end]
-        negates = may_negate and negative(text)
-        if (negates or not guarded) and (valued := _valued(_scan(text))):
-            plain = " ".join(text.split()).removesuffix(f" {GAP}")
-            yield Clause(piece, start, start, end, plain, valued, size_bytes(plain), True, negates)
+    for base, text in _texts(words):
+        may_negate = negative(text)
+        for start, end, guarded in _spans(text):
+            said = text[start:end]
+            negates = may_negate and negative(said)
+            if (negates or not guarded) and (valued := _valued(_scan(said))):
+                plain = " ".join(said.split()).removesuffix(f" {GAP}")
+                at = base + start
+                yield Clause(piece, at, at, base + end, plain, valued, size_bytes(plain), True, negates)
 
 
 def phrases(piece: int, words: str) -> Iterator[Clause]:
     """Yield the phrases of a text."""
-    may_negate = negative(words)
-    bare = _ESCAPE.sub("  ", words) if '{"' in words else words
-    for start, end, guarded in _spans(words):
-        text = words[start:end]
-        negates = may_negate and negative(text)
-        if not negates and guarded:
-            continue
-        found = _scan(bare[start:end])
-        for run in _negated(text, found) if negates else _runs(text, found):
-            first, last = run[0][0], run[-1][1]
-            said = text[first:last] if len(run) == 1 else " ".join(text[first:last].split())
-            yield Clause(
-                piece, start, start + first, start + last, said, _valued(run), size_bytes(said), False, negates
-            )
+    for base, text in _texts(words):
+        may_negate = negative(text)
+        bare = _ESCAPE.sub("  ", text) if '{"' in text else text
+        for start, end, guarded in _spans(text):
+            said = text[start:end]
+            negates = may_negate and negative(said)
+            if not negates and guarded:
+                continue
+            at = base + start
+            found = _scan(bare[start:end])
+            for first, last, run in _negated(said, found) if negates else _runs(said, found):
+                part = said[first:last] if len(run) == 1 else " ".join(said[first:last].split())
+                valued = _valued(run)
+                yield Clause(piece, at, at + first, at + last, part, valued, size_bytes(part), False, negates)
 
 
 def negative(text: str) -> bool:
     """Return whether a text holds a word, or part of one, that turns it round."""
     lower = text.lower()
-    if not NEGATIONS.isdisjoint(lower.split()):
+    if not NEGATIONS.isdisjoint(lower.translate(_BETWEEN).split()):
         return True
     return "n't" in lower if lower.isascii() else any(part in lower for part in NEGATIVE_PARTS)
 
 
-def _spans(words: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the sentences as (start, end, whether it is part of one whose negation it must hold)."""
-    for first, last in _parts(words):
-        start = first
-        for match in _END.finditer(words, first, last):
-            end = match.end()
-            if end - start < _NUMBERING_CHARS and not _LETTER.search(words, start, end):
-                continue
-            if end - start <= _LONGEST_CHARS:
-                yield start, end, False
-            else:
-                yield from _pieces_of(words, start, end)
-            start = end
-        yield from _pieces_of(words, start, last)
-
-
-def _parts(words: str) -> tuple[tuple[int, int], ...]:
-    """Return what of a text is looked at: of a huge one its beginning and its end, cut at spaces."""
+def _texts(words: str) -> Iterator[tuple[int, str]]:
+    """Yield what of a text is looked at, and where it begins: of a huge one its beginning and its end, cut at spaces."""
     size = len(words)
     if size <= _HEAD_CHARS + _TAIL_CHARS:
-        return ((0, size),)
+        yield 0, words
+        return
     stop = words.rfind(" ", _HEAD_CHARS - _SLACK_CHARS, _HEAD_CHARS)
+    yield 0, words[: stop if stop > 0 else _HEAD_CHARS]
     start = words.find(" ", size - _TAIL_CHARS, size - _TAIL_CHARS + _SLACK_CHARS)
-    return ((0, stop if stop > 0 else _HEAD_CHARS), (start, size) if start > 0 else (size, size))
+    if start > 0:
+        yield start, words[start:]
+
+
+def _spans(words: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield the sentences as (start, end, whether it is part of one whose negation it must hold)."""
+    start = 0
+    for match in _END.finditer(words):
+        end = match.end()
+        if end - start < _NUMBERING_CHARS and not _LETTER.search(words, start, end):
+            continue
+        if end - start <= _LONGEST_CHARS:
+            yield start, end, False
+        else:
+            yield from _pieces_of(words, start, end)
+        start = end
+    yield from _pieces_of(words, start, len(words))
 
 
 def _pieces_of(words: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
@@ -168,21 +176,20 @@ def _worth(word: str) -> float:
         return 0.0
     if len(word) == 1 or (len(word) == 2 and word.isdigit()):
         return _LESSER if word.isascii() else 1.0
-    return _NAME if word[0].isupper() or _DIGIT.search(word) else 1.0
+    return _NAME if word[0].isupper() or (not word.isalpha() and _DIGIT.search(word)) else 1.0
 
 
 def _valued(found: Sequence[_Word]) -> dict[str, float]:
     """Return what each word is worth, and of unspaced ones each pair of characters."""
-    valued: dict[str, float] = {}
-    for _, _, lower, worth in found:
-        if not lower.isascii() and _UNSPACED.search(lower):
-            valued.update(dict.fromkeys(map("".join, pairwise(lower)), _PAIR))
-        else:
-            valued[lower] = worth
+    valued = {lower: worth for _, _, lower, worth in found}
+    for word in [word for word in valued if not word.isascii()]:
+        if _UNSPACED.search(word):
+            del valued[word]
+            valued.update(dict.fromkeys(map("".join, pairwise(word)), _PAIR))
     return valued
 
 
-def _runs(text: str, found: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
+def _runs(text: str, found: Sequence[_Word]) -> Iterator[_Run]:
     """Yield the words between common ones and marks, where one of them says something by itself."""
     run: list[_Word] = []
     begin = stop = 0
@@ -191,7 +198,7 @@ def _runs(text: str, found: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
         start, end, _, worth = word
         if run and (text[stop:start] != " " or end - begin > _LONGEST_PHRASE_CHARS):
             if telling:
-                yield run
+                yield begin, stop, run
             run, telling = [], False
         if not run:
             begin = start
@@ -199,13 +206,13 @@ def _runs(text: str, found: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
         stop = end
         telling = telling or worth > _LESSER
     if telling:
-        yield run
+        yield begin, stop, run
 
 
-def _negated(text: str, found: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
-    """Yield the parts of a sentence, between its pauses, that hold a negation."""
+def _negated(text: str, found: Sequence[_Word]) -> Iterator[_Run]:
+    """Yield the parts of a sentence, between its pauses, that hold a negation, from the first word worth showing on."""
     pauses = [0, *(match.end() for match in _PAUSE.finditer(text)), len(text)]
     for first, last in pairwise(pauses):
         run = [word for word in found if word[0] >= first and word[1] <= last]
-        if len(run) > 1 and negative(text[run[0][0] : run[-1][1]]):
-            yield run
+        if len(run) > 1 and negative(part := text[run[0][0] : last].rstrip(_CLOSING)):
+            yield run[0][0], run[0][0] + len(part), run

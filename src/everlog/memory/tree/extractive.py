@@ -3,10 +3,11 @@
 Deterministic, for any script, and honest in what it leaves standing: everything is shown with the kind of message it
 comes from; words, names and numbers are copied whole; of a sentence with a negation no part is shown without it.
 
-What is compressed for the first time keeps its best sentences, ` … ` between those that did not stand together. What
-was compressed before, which its `…` tells, becomes a list of phrases, `; ` between them, gathered by speaker: so the
-higher a line is, the more it is an index of what lies below. Each word counts the first time it is shown, by its worth;
-sentences and phrases are taken by worth per byte until the line is full. Measured in docs/decisions/0007-extractive.md.
+What is compressed for the first time keeps its best sentences, ` … ` between those that did not stand together; of a
+long text half the line, and phrases after them. What was compressed before, which its `…` tells, becomes a list of
+phrases, `; ` between them, gathered by speaker: so the higher a line is, the more it is an index of what lies below. A
+line without `…` is whole. Each word counts the first time it is shown, by its worth; sentences and phrases are taken by
+worth per byte until the line is full. Measured in docs/decisions/0007-extractive.md.
 """
 
 import re
@@ -89,7 +90,6 @@ class _Draft:
     def __init__(self, pieces: Sequence[tuple[str, str]], limit: int, *, gathered: bool) -> None:
         self._pieces = pieces
         self._limit = limit
-        self._gathered = gathered
         self._chosen: list[Clause] = []
         self._seen: set[str] = set()
         first: dict[str, int] = {}
@@ -150,7 +150,10 @@ class _Draft:
         self._open.add(self._group[clause.piece])
 
     def _density(self, clause: Clause) -> float:
-        new = sum(worth for word, worth in clause.words.items() if word not in self._seen)
+        if self._seen.isdisjoint(clause.words):
+            new = sum(clause.words.values())
+        else:
+            new = sum([worth for word, worth in clause.words.items() if word not in self._seen])
         return new * self._boosts[clause.piece] / self._cost(clause)
 
     def _cost(self, clause: Clause) -> int:
@@ -160,7 +163,10 @@ class _Draft:
         return clause.size + (_GAPPED_BYTES + 1 if clause.whole else len(_LISTED))
 
     def _assembled(self) -> list[tuple[str, str]]:
-        """Return the chosen as (tag, words), neighbours of one tag as one: sentences, then phrases, as the source has them."""
+        """Return the chosen as (tag, words), neighbours of one tag as one.
+
+        Within a tag sentences come before phrases, and either in the order of the source.
+        """
         result: list[tuple[str, str]] = []
         last: Clause | None = None
         for clause in sorted(
