@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-HEADING = f"{'NAME':9} {'what':43} {'size':22} {'engine':25} {'measured':>14}  {'must be':15}".rstrip()
+HEADING = f"{'NAME':11} {'what':43} {'size':22} {'engine':25} {'measured':>14}  {'must be':15}".rstrip()
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Sheet:
                 verdict = "ok" if kept else "MISSED"
                 self.missed += not kept
             value = f"{_shown(value)} {unit}".rstrip()
-        print(f"{self.name:9} {what:43} {size:22} {engine:25} {value:>14}  {bound:15} {verdict}".rstrip(), flush=True)
+        print(f"{self.name:11} {what:43} {size:22} {engine:25} {value:>14}  {bound:15} {verdict}".rstrip(), flush=True)
 
 
 def fill(name: str, measure: Callable[[Sheet], None]) -> int:

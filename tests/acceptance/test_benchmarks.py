@@ -32,6 +32,7 @@ def test_there_is_a_benchmark_for_each_number_that_was_promised():
     assert {
         "append",
         "export",
+        "findability",
         "growth",
         "imports",
         "nodes",

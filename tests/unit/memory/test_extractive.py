@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everlog.memory.interface import Request
-from everlog.memory.tree.extractive import GAP, MODEL, Extractive, clip, extract
+from everlog.memory.tree.clauses import GAP
+from everlog.memory.tree.extractive import MODEL, Extractive, clip, extract
 from everlog.memory.tree.lexicon import NEGATIONS
 from everlog.memory.tree.lines import LIMIT_BYTES, line_of
 from everlog.messages import KINDS, Message
@@ -41,6 +42,11 @@ def word(draw: Random) -> str:
 
 def flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def parts_of(words: str) -> list[str]:
+    """Return what stands between the marks of gaps, and between those of a list."""
+    return [part.strip() for part in re.split(rf";(?= )|{GAP}", flat(words)) if part.strip()]
 
 
 def numbers(text: str) -> set[str]:
@@ -74,9 +80,9 @@ def test_a_line_fits_when_its_kinds_change_at_every_piece():
 def test_kinds_are_true_and_words_are_copied_from_their_own_kind(pieces: list[tuple[str, str]]):
     by_kind = {kind: [flat(words) for one, words in pieces if one == kind] for kind, _ in pieces}
     for kind, said in extract(pieces).pieces:
-        for part in said.split(f" {GAP} "):
+        for part in parts_of(said):
             copied = part.removesuffix(GAP).rstrip()
-            assert any(copied in words or part in words for words in by_kind[kind]), (kind, part)
+            assert any(copied in words or part in words for words in by_kind[kind]), (kind, ascii(part))
 
 
 @given(sources)
@@ -110,7 +116,7 @@ def test_a_leaf_begins_with_its_own_kind(kind: str):
 def test_a_broken_up_sentence_is_never_shown_without_its_negation():
     sentence = "I think that we should " + ", and that we should ".join(f"do step {n} of the plan" for n in range(60))
     said = extract([("user", f"{sentence}, but not before Anna has agreed. " + "Nothing else matters here. " * 9)])
-    parts = [part for _, words in said.pieces for part in words.split(f" {GAP} ")]
+    parts = [part for _, words in said.pieces for part in parts_of(words)]
     assert parts
     assert all("not" in part.split() or "Nothing" in part for part in parts)
 
@@ -181,6 +187,56 @@ def test_nothing_to_say_or_no_room_to_say_it_is_refused():
         extract([("user", "hello")], 31)
 
 
+def test_a_line_without_a_mark_of_a_gap_is_whole():
+    said = [
+        ("user", "The harbour opens at 7."),
+        ("assistant", "Noted, and the ferry leaves at 8. " * 20),
+        ("user", "ok"),
+    ]
+    assert GAP in extract(said).text
+    assert GAP in extract([("user", f"Say {n} of the lighthouse. ") for n in range(40)]).text
+
+
+def test_what_was_compressed_before_becomes_a_list_gathered_by_speaker():
+    said = [
+        (f"user ({name})", f"{words} …")
+        for _ in range(3)
+        for name, words in (
+            (
+                "Ada",
+                "I painted the old lighthouse on Monday. … We saw the harbour in the evening, and it was good to see.",
+            ),
+            (
+                "Bo",
+                "My pottery class is at the library on Friday. … That is what I would like to do with all of my time.",
+            ),
+        )
+    ]
+    line = extract(said, 160)
+    assert line.pieces == [
+        ("user (Ada)", "painted; old lighthouse; Monday; harbour …"),
+        ("user (Bo)", "pottery class; library; Friday …"),
+    ]
+
+
+def test_a_long_text_keeps_sentences_and_lists_what_else_it_names():
+    told = " ".join(
+        f"At stop {n} we met the keeper of lighthouse {n * 111} and took a picture of it." for n in range(1, 60)
+    )
+    (piece,) = extract([("user", told)]).pieces
+    sentences, _, listed = piece[1].rpartition(". … ")
+    assert "we met the keeper of lighthouse" in sentences
+    assert len(listed.split("; ")) > 3
+    assert all(part in told for part in listed.removesuffix(f" {GAP}").split("; "))
+
+
+def test_lines_of_a_log_stay_apart():
+    log = "\n".join(f"2026-03-12 09:17:{n:02} ERROR wren refused 10.0.0.{n}:5432" for n in range(40))
+    (piece,) = extract([("tool_result", log)]).pieces
+    first = log.splitlines()[0]
+    assert piece[1].startswith(f"{first}\n")
+
+
 def test_the_line_of_a_known_conversation_stays_as_it_is():
     """A change of this text is a change of `MODEL`: the same source must give the same line under the same name."""
     said = [
@@ -192,11 +248,10 @@ def test_the_line_of_a_known_conversation_stays_as_it_is():
         ("assistant", "Done. I wrote the decision down and will prepare the move. Anything else that you would like me to do today?"),
     ]  # fmt: skip
     assert extract(said, 400).text == (
-        "user: Where do we host the billing service?\n"
-        "assistant: Fly.io looks best to me: 18 EUR a month, region fra. Heroku would be 50 EUR and has no region in "
-        "Frankfurt.\n"
+        "user: Where do we host the billing service? I would like to have that settled this week.\n"
+        "assistant: Heroku would be 50 EUR and has no region in Frankfurt.\n"
         "user: Agreed, Fly.io then. But not before the audit on 12 March 2026, and do not touch infra/dns/zones.tf, "
         "Priya owns it.\n"
         "tool_result: written, 214 bytes\n"
-        "assistant: I wrote the decision down and will prepare the move."
+        "assistant: I wrote the decision down and will prepare the move. …"
     )

@@ -3,7 +3,7 @@
 Comes in: entries of a thread. Goes out: a view of the whole thread within a budget, and what any of its lines opens to.
 `nodes` are addresses, `lines` their texts, `render` the form of a view, `fold` which nodes it shows: all pure. `shelf`,
 `window`, `views` and `lookup` read them in a unit of work; `tree` is what the pump drives; `extractive` is the compactor
-that needs no model. A model is asked in `questions`, with `contexts` beside the source, and what it says is weighed in
+that needs no model, and works with `clauses` of a text. A model is asked in `questions`, with `contexts` beside the source, and what it says is weighed in
 `replies`; `tries` keeps what was not good enough, `pairs` brings tools' calls and results together, and `upkeep` drops
 what is to be made again. It knows the log and no other memory.
 
