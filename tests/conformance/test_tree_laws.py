@@ -21,7 +21,7 @@ from everlog import log
 from everlog.log import NewTurn
 from everlog.memory.interface import Subject
 from everlog.memory.tree import ENTRIES, Extractive, Shown, Tree, drop, parse, show, zoom
-from everlog.memory.tree.lines import ERASED
+from everlog.memory.tree.lines import ERASED, PLACEHOLDER
 from everlog.memory.tree.nodes import cover, start_of, stop_of
 from everlog.messages import Message, Origin
 from everlog.store import Store, Unit, failpoints, open_store
@@ -195,6 +195,8 @@ class Zooming(RuleBasedStateMachine):
                 self.build(talk, 1000, free=False)
             for _ in BUDGETS:
                 self.check(talk)
+            whole = show(self.store, self.tenant, talk.id, 200_000)
+            assert PLACEHOLDER not in [text for _, text in whole.lines], "what was dropped is made again"
         self.store.close()
 
     def missing(self, talk: Talk) -> int:
@@ -215,7 +217,7 @@ def opened(unit: Unit, thread: str, blocks: list[int]) -> list[str]:
         if one.message is not None:
             assert start_of(nid) == len(found)
             tag, _, text = one.message.text.partition(": ")
-            assert tag == "user"
+            assert tag.partition(" (")[0] == "user"
             found.append(text)
     return found
 
