@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
@@ -223,11 +223,11 @@ def opened(unit: Unit, thread: str, blocks: list[int]) -> list[str]:
 
 
 def effort(database: Database) -> settings:
-    """Return how long to try: with the profile `long` as long as it says, else seconds."""
+    """Return how long to try: with the profile `long` as long as it says, else seconds, without smaller examples."""
     if settings.get_current_profile_name() == "long":
         return settings(stateful_step_count=30)
     fast = database.engine == "sqlite"
-    return settings(max_examples=10 if fast else 4, stateful_step_count=12, deadline=None)
+    return settings(max_examples=10 if fast else 4, stateful_step_count=12, deadline=None, phases=[Phase.generate])
 
 
 @pytest.fixture
