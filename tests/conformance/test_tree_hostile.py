@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from everlog import log
@@ -83,7 +83,9 @@ messages = st.one_of(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=12, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(said=st.lists(messages, min_size=1, max_size=12))
 def test_nothing_that_is_said_passes_for_a_line_a_tag_or_an_answer(
     store: Store, tenants: Iterator[str], said: Sequence[Message]
