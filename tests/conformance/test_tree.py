@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everlog import log
-from everlog.errors import BudgetTooSmall, Erased, StoreUnavailable, UnknownAddress
+from everlog.errors import BudgetTooSmall, Damaged, Erased, StoreUnavailable, UnknownAddress
 from everlog.log import NewTurn
 from everlog.memory.interface import Accept, Subject
 from everlog.memory.tree import Extractive, Shown, Tree, parse, rows, show, views, zoom
@@ -182,6 +182,26 @@ def test_a_line_opens_also_where_nothing_is_built(store: Store):
     thread = said(words(8), store)
     assert opened(store, thread, 0, 4).text == ("0+2|(not summarized yet: zoom it)\n2+2|(not summarized yet: zoom it)")
     assert opened(store, thread, 3, 1).text == f"3+1|assistant: {words(8)[3]}"
+
+
+@pytest.mark.parametrize("stored", [b"", b"no bar", b"x|text", b"\xff\xfe"])
+def test_a_line_that_cannot_be_read_is_an_error_and_not_one_that_is_not_built_yet(store: Store, stored: bytes):
+    """Fault 87."""
+    thread = said(words(4), store)
+    pump(store, thread)
+
+    def act(unit: Unit) -> None:
+        [(_, _, size, _)] = unit.rows(rows.NODES, owners=[thread], nids=[2])
+        unit.count(rows.DROP_NODES, thread=thread, first=2, stop=3)
+        row = {"thread": thread, "nid": 2, "size": size, "inputs": b"", "fallback": 0, "body": stored}
+        unit.run(rows.PUT_NODE, [row | {"prompt": None, "model": None}])
+
+    store.write(TENANT, act, name="test.damage")
+    with pytest.raises(Damaged):
+        show(store, TENANT, thread, 200_000)
+    with pytest.raises(Damaged):
+        opened(store, thread, 2, 2)
+    assert opened(store, thread, 2, 1).text.startswith("2+1|user: message 2")
 
 
 @pytest.mark.covers("A117", "A119")

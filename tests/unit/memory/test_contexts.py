@@ -49,7 +49,7 @@ def test_it_tiles_the_log_within_its_budget_as_merging_one_by_one_would(tree, bu
     size = FRAME_BYTES + sum(line_bytes(nid, known[nid]) for nid in fitted.lines)
     assert size + (len(fitted.notice) + 1 if fitted.hidden else 0) <= budget
     grown = settle(View(), count, budget=budget, low=budget, weigh=weighing(known))
-    assert fitted == fit(grown, budget=budget, weigh=weighing(known))
+    assert fitted == fit(grown, count, budget=budget, weigh=weighing(known))
 
 
 def test_what_is_not_in_the_view_is_not_waited_for():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.memory.tree.echoes import echoes, may_echo
+from everlog.memory.tree.echoes import echoes, may_echo, recalled
 from everlog.messages import Call
 
 
@@ -25,11 +25,22 @@ from everlog.messages import Call
         ("mcp__everlog__search", '{"q": 1}', True),
         ("everlog_zoom", "", True),
         ("everlog_deploy", '{"id": 4}', False),
+        ("mcp__memory__zoom", '{"id": 4, "n": 2}', True),
+        ("memory.search", '{"words": "ferry"}', True),
+        ("memory.search", '{"words": ["ferry"]}', False),
+        ("zoom", '{"id": "a", "n": 2}', False),
+        ("zoom", '{"id": true}', False),
+        ("zoom", '{"id": 4, "n": null}', True),
+        ("zoom", '{"id": null}', False),
+        ("zoom", "[" * 100_000, False),
+        ("microzoom", '{"id": 4}', False),
         ("Zoom", '{"id": 4, "n": 2}', False),
     ],
 )
 def test_a_call_is_ours_by_its_name_and_what_it_takes(name: str, arguments: str, ours: bool):
-    assert echoes(Call(call_id="c", name=name, arguments=arguments)) is ours
+    call = Call(call_id="c", name=name, arguments=arguments)
+    assert echoes(call) is ours
+    assert (recalled(call) is not None) is ours, "search and summaries tell them apart alike"
     assert may_echo(name) or not ours
 
 

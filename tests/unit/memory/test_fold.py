@@ -184,7 +184,7 @@ def test_a_batch_merges_only_as_far_up_as_nodes_are_built():
 def test_no_budget_is_ever_exceeded_by_a_single_byte(count: int):
     weigh = all_built(lambda nid: 60 + index_of(nid) % 7)
     for budget in range(MIN_BUDGET_BYTES, 1500):
-        shown = fit(settle(View(), count, budget=budget, low=budget, weigh=weigh), budget=budget, weigh=weigh)
+        shown = fit(settle(View(), count, budget=budget, low=budget, weigh=weigh), count, budget=budget, weigh=weigh)
         texts = tuple((nid, "x" * size) for nid, size in weigh(shown.lines).items())
         assert size_bytes(Shown(texts, shown.hidden, shown.notice).text) <= budget
 
@@ -197,19 +197,19 @@ def test_a_larger_budget_splits_nothing():
 def test_nodes_that_land_after_a_view_was_saved_do_not_push_it_over_its_budget():
     budget = 1000
     saved = settle(View(), 40, budget=budget, low=500, weigh=nothing)
-    assert len(fit(saved, budget=budget, weigh=nothing).lines) < 40
+    assert len(fit(saved, 40, budget=budget, weigh=nothing).lines) < 40
 
     def landed(nids: Collection[int]) -> Mapping[int, int]:
         return dict.fromkeys(nids, 400)
 
-    now = fit(settle(saved, 40, budget=budget, low=500, weigh=landed), budget=budget, weigh=landed)
+    now = fit(settle(saved, 40, budget=budget, low=500, weigh=landed), 40, budget=budget, weigh=landed)
     assert FRAME_BYTES + sum(line_bytes(nid, 400) for nid in now.lines) + len(now.notice) + 1 <= budget
 
 
 def test_twenty_thousand_messages_with_nothing_built_stay_within_the_budget():
     saved = settle(View(), 20_000, budget=128_000, low=64_000, weigh=nothing)
     assert saved.lines == tuple(range(20_000))
-    shown = fit(saved, budget=128_000, weigh=nothing)
+    shown = fit(saved, 20_000, budget=128_000, weigh=nothing)
     size = FRAME_BYTES + sum(line_bytes(nid, 29) for nid in shown.lines)
     assert 0.9 * 128_000 < size <= 128_000
     assert (shown.hidden, stop_of(shown.lines[-1])) == (0, 20_000)
@@ -217,7 +217,7 @@ def test_twenty_thousand_messages_with_nothing_built_stay_within_the_budget():
 
 def test_what_does_not_fit_even_fully_merged_is_left_out_oldest_first_behind_one_line():
     weigh = all_built(lambda nid: 512)
-    shown = fit(settle(View(), 1023, budget=4096, low=2048, weigh=weigh), budget=4096, weigh=weigh)
+    shown = fit(settle(View(), 1023, budget=4096, low=2048, weigh=weigh), 1023, budget=4096, weigh=weigh)
     assert labels(shown.lines)[-1] == "1022+1"
     assert shown.notice == "(left out, zoom to open: 0+512 512+256 768+128)"
     assert shown.hidden == 896
@@ -227,7 +227,7 @@ def test_what_does_not_fit_even_fully_merged_is_left_out_oldest_first_behind_one
 @pytest.mark.parametrize("count", [0, 1, 2, 1000])
 def test_a_budget_below_one_line_ends_in_the_shortest_lawful_view(budget: int, count: int):
     weigh = all_built(lambda nid: 512)
-    shown = fit(settle(View(), count, budget=budget, low=budget // 2, weigh=weigh), budget=budget, weigh=weigh)
+    shown = fit(settle(View(), count, budget=budget, low=budget // 2, weigh=weigh), count, budget=budget, weigh=weigh)
     assert shown.lines == ()
     assert shown.hidden == count
 
@@ -254,9 +254,29 @@ def test_a_long_log_is_folded_without_looking_at_all_of_it():
 
     began = process_time()
     folded = settle(View(), 1_000_000, budget=80_000, low=40_000, weigh=weigh)
-    fit(folded, budget=80_000, weigh=weigh)
+    fit(folded, 1_000_000, budget=80_000, weigh=weigh)
     assert len(asked) < 20 * len(folded.lines)
     assert process_time() - began < 1.0
+
+
+@pytest.mark.parametrize("built", [0, 100, 500_000])
+def test_a_long_log_that_is_barely_built_is_read_without_looking_at_all_of_it(built: int):
+    """Faults 21 and 22: a batch waits for the most of its nodes, and the view stays as it was saved."""
+    asked: list[int] = []
+
+    def weigh(nids: Collection[int]) -> Mapping[int, int]:
+        asked.extend(nids)
+        return dict.fromkeys((nid for nid in nids if stop_of(nid) <= built), 100)
+
+    saved = settle(View(), built, budget=80_000, low=40_000, weigh=weigh)
+    before = len(asked)
+    assert settle(saved, 1_000_000, budget=80_000, low=40_000, weigh=weigh) == saved
+    shown = fit(saved, 1_000_000, budget=80_000, weigh=weigh)
+    assert (shown.hidden, stop_of(shown.lines[-1])) == (0, 1_000_000)
+    assert len(asked) - before < 20_000
+    landed = settle(saved, 1_000_000, budget=80_000, low=40_000, weigh=constant(120))
+    assert FRAME_BYTES + 120 * len(landed.lines) <= 40_000 or not built, "and goes on once they are there"
+    assert landed.count == 1_000_000
 
 
 def test_a_hundred_thousand_entries_are_folded_within_a_second_when_every_line_fits():

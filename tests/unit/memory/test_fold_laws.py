@@ -51,10 +51,10 @@ class Reading(RuleBasedStateMachine):
     def read(self, budget: int) -> None:
         before = self.saved.get(budget, View())
         after = settle(before, self.count, budget=budget, low=int(budget * self.low_mark), weigh=self.weigh)
-        fitted = fit(after, budget=budget, weigh=self.weigh)
+        fitted = fit(after, self.count, budget=budget, weigh=self.weigh)
         texts = tuple((nid, self.texts.get(nid, PLACEHOLDER)) for nid in fitted.lines)
         shown = Shown(texts, fitted.hidden, fitted.notice)
-        assert tiles(after.lines, 0, self.count)
+        assert tiles(after.lines, 0, self.count) or after == before, "a batch that waits changes nothing"
         assert tiles(fitted.lines, fitted.hidden, self.count)
         assert never_split(before.lines, after.lines)
         assert never_split(after.lines, fitted.lines)

@@ -8,7 +8,9 @@ proportion to age. Between batches a view only grows at its end: once it is over
 low mark, as far as nodes are built, and a batch that was held up goes on when the log has grown.
 
 `settle` makes the view that is saved. `fit` makes of it what one reader sees now, which merges lines whose node is not
-built yet, and as the last resort leaves out the oldest; that is saved nowhere.
+built yet, and as the last resort leaves out the oldest; that is saved nowhere. While so many nodes are missing that their
+places alone would fill the budget, a batch waits and the saved view stays as it is, without the entries since: else each
+read of a long log that is barely built would go through all of it.
 
 A parent's due is always smaller than its children's. So the view at which all pairs of due >= d have merged can be
 told from the top of the tree down, and a long log is folded by looking at the lines near the result only.
@@ -83,7 +85,11 @@ def settle(view: View, count: int, *, budget: int, low: int, weigh: Weigh) -> Vi
     """Return the view after the log has grown to `count` entries: grown, and merged to `low` bytes if it must be."""
     grown = count - view.count
     if (len(view.lines) + grown) * MIN_LINE_BYTES > budget:
-        present = _descend(view.lines, count, low, weigh, unbuilt=False)
+        most = max(budget, 0) // (MIN_LINE_BYTES + PLACEHOLDER_BYTES)
+        merged = _descend(view.lines, count, low, weigh, most_missing=most)
+        if merged is None:
+            return view
+        present = merged
     else:
         lines = (*view.lines, *range(view.count, count))
         present = _weighed(lines, weigh(lines))
@@ -93,16 +99,18 @@ def settle(view: View, count: int, *, budget: int, low: int, weigh: Weigh) -> Vi
     return View(_in_order(present), owed=size > low)
 
 
-def fit(view: View, *, budget: int, weigh: Weigh) -> Fitted:
-    """Return what of a view to show within `budget` bytes, tags and all."""
-    lines = view.lines
-    if len(lines) * MIN_LINE_BYTES > budget:
-        present = _descend(lines, view.count, budget, weigh, unbuilt=True)
+def fit(view: View, count: int, *, budget: int, weigh: Weigh) -> Fitted:
+    """Return what to show within `budget` bytes, tags and all, of a view and the entries since, up to `count`."""
+    if (len(view.lines) + count - view.count) * MIN_LINE_BYTES > budget:
+        descended = _descend(view.lines, count, budget, weigh)
+        assert descended is not None
+        present = descended
     else:
+        lines = (*view.lines, *range(view.count, count))
         present = _weighed(lines, weigh(lines))
         if FRAME_BYTES + sum(present.values()) <= budget:
             return Fitted(lines)
-    size = _merge(present, view.count, budget, weigh(_above(present, view.count)), unbuilt=True)
+    size = _merge(present, count, budget, weigh(_above(present, count)), unbuilt=True)
     lines = _in_order(present)
     return Fitted(lines) if size <= budget else _leave_out(lines, present, size, budget)
 
@@ -118,7 +126,7 @@ def canonical(count: int, *, budget: int, weigh: Weigh) -> Fitted | None:
     def padded(nids: Collection[int]) -> Mapping[int, int]:
         return {**dict.fromkeys(nids, 0), **weigh(nids)}
 
-    fitted = fit(settle(View(), count, budget=budget, low=budget, weigh=padded), budget=budget, weigh=padded)
+    fitted = fit(settle(View(), count, budget=budget, low=budget, weigh=padded), count, budget=budget, weigh=padded)
     return fitted if len(weigh(fitted.lines)) == len(fitted.lines) else None
 
 
@@ -163,12 +171,16 @@ def _merge(present: dict[int, int], count: int, target: int, known: Mapping[int,
     return size
 
 
-def _descend(fixed: Collection[int], count: int, target: int, weigh: Weigh, *, unbuilt: bool) -> dict[int, int]:
+def _descend(
+    fixed: Collection[int], count: int, target: int, weigh: Weigh, *, most_missing: int | None = None
+) -> dict[int, int] | None:
     """Return the coarsest lines, of those that come before the result, from which merging on leads to it.
 
     Lines in `fixed` are never split; neither is a leaf. For least due d = 1, 2, 4 …, all pairs of due >= d are merged;
-    the first such view above `target` bytes is returned.
+    the first such view above `target` bytes is returned. With `most_missing`, pairs merge into built nodes only, and
+    the way ends with None where it meets more missing ones than that side by side.
     """
+    unbuilt = most_missing is None
     kept = frozenset(fixed)
     lines = cover(0, count)
     sizes: dict[int, int] = {}
@@ -179,6 +191,8 @@ def _descend(fixed: Collection[int], count: int, target: int, weigh: Weigh, *, u
             fresh = [nid for nid in lines if nid not in sizes]
             sizes.update(dict.fromkeys(fresh, -1))
             sizes.update(weigh(fresh))
+            if most_missing is not None and sum(sizes[nid] < 0 and nid not in kept for nid in lines) > most_missing:
+                return None
             lines, split = _split(lines, kept, count, least, sizes, unbuilt=unbuilt)
         present = _weighed(lines, {nid: sizes[nid] for nid in lines if sizes[nid] >= 0})
         if FRAME_BYTES + sum(present.values()) > target or least > count:

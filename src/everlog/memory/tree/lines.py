@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
+from everlog.errors import Damaged
 from everlog.messages import KINDS, Entry, Kind, Media, Message, Unknown
 from everlog.tokens import cut, size_bytes, text_of, utf8
 
@@ -31,6 +32,8 @@ NAME_BYTES = 40
 
 _NAMED = ("user", "assistant", "note")
 _NOT_IN_NAMES = re.compile(r"[():|<>]+")
+
+_STARTS = re.compile(r"(?:-|[0-9]+(?:,[0-9]+)*)?")
 
 _TAG = r"(?=[\s/]*[cC][hH][aA][tT]\b)"
 _TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
@@ -137,8 +140,14 @@ def encode(line: Line) -> bytes:
 
 
 def decode(stored: bytes) -> Line:
-    """Return the line that `encode` stored."""
-    head, _, text = text_of(stored).partition("|")
+    """Return the line that `encode` stored.
+
+    Raises:
+        Damaged: it stored no such thing.
+    """
+    head, bar, text = text_of(stored).partition("|")
+    if not bar or _STARTS.fullmatch(head) is None:
+        raise Damaged("a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again")
     if not head:
         return Line(text)
     return Line(text, () if head == "-" else (0, *map(int, head.split(","))))

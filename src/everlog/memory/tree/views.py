@@ -60,9 +60,10 @@ def _read(unit: Unit, thread: str, budget: int, low_mark: float) -> tuple[Shown,
     low = int(budget * low_mark) if saved.version else budget
     shelf = Shelf(unit, row)
     view = settle(saved.view, row.next, budget=budget, low=low, weigh=shelf.weigh)
-    fitted = fit(view, budget=budget, weigh=shelf.weigh)
+    fitted = fit(view, row.next, budget=budget, weigh=shelf.weigh)
     shown = Shown(shelf.shown(fitted.lines), fitted.hidden, fitted.notice)
-    only_grew = view.lines == (*saved.view.lines, *range(saved.view.count, row.next)) and view.owed == saved.view.owed
+    grown = view.count - saved.view.count
+    only_grew = len(view.lines) == len(saved.view.lines) + grown and view.owed == saved.view.owed
     return shown, None if only_grew and not saved.damaged else _Saved(view, saved.version)
 
 

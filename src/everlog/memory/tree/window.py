@@ -14,6 +14,7 @@ from everlog import log
 from everlog.log import ThreadRow
 from everlog.memory.interface import Accept, Digest, Subject, Verdict
 from everlog.memory.tree import pairs, tries
+from everlog.memory.tree.echoes import recalled
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, joined, source
 from everlog.memory.tree.nodes import children_of, cover, ending_within, level_of, stop_of
 from everlog.memory.tree.questions import Context
@@ -139,7 +140,7 @@ def _sources(unit: Unit, thread: ThreadRow, entries: Mapping[int, Entry]) -> tup
     before = _calls_before(unit, thread, entries)
     for i, entry in sorted(entries.items()):
         call = pairs.call_of(entry, before)
-        ours = None if call is None else pairs.recalled(call)
+        ours = None if call is None else recalled(call)
         if ours is None and call is not None:
             answered[i] = pairs.shown_call(call)
         sources[i] = source(entry) if ours is None else ours

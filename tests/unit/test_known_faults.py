@@ -1,0 +1,107 @@
+"""Each fault that trees of this kind have had elsewhere is tested here by name, or cannot happen for a reason.
+
+The numbers are those of the list of known faults. What concerns the pump, the batches and the chat alone is not here.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FOLD = "unit/memory/test_fold.py"
+TREE, MODELS = "conformance/test_tree.py", "conformance/test_tree_models.py"
+TOOLS, SEARCH = "conformance/test_tree_tools.py", "conformance/test_tree_search.py"
+HOSTILE = "conformance/test_tree_hostile.py::test_nothing_that_is_said_passes_for_a_line_a_tag_or_an_answer"
+REPLIES = "unit/memory/test_replies.py"
+ENTRIES, TOGETHER, KEYS = (
+    "unit/log/test_entries.py",
+    "conformance/test_log_together.py",
+    "conformance/test_store_keys.py",
+)
+
+TESTED = {
+    1: f"{FOLD}::test_no_budget_is_ever_exceeded_by_a_single_byte",
+    2: f"{FOLD}::test_nodes_that_land_after_a_view_was_saved_do_not_push_it_over_its_budget",
+    3: f"{FOLD}::test_twenty_thousand_messages_with_nothing_built_stay_within_the_budget",
+    5: f"{FOLD}::test_a_budget_below_one_line_ends_in_the_shortest_lawful_view",
+    6: f"{FOLD}::test_the_pair_that_merges_next_is_the_most_due",
+    7: f"{FOLD}::test_the_pair_that_merges_next_is_the_most_due",
+    8: f"{FOLD}::test_the_pair_that_merges_next_is_the_most_due",
+    9: f"{TREE}::test_a_saved_view_grows_and_is_the_same_in_another_process",
+    11: f"{TREE}::test_a_saved_view_that_does_not_tile_is_made_anew_once",
+    13: f"{TREE}::test_a_view_that_cannot_be_saved_is_shown_all_the_same",
+    14: f"{FOLD}::test_a_larger_budget_splits_nothing",
+    15: f"{FOLD}::test_a_batch_that_lacks_a_node_goes_on_at_later_messages_below_the_budget",
+    16: HOSTILE,
+    18: HOSTILE,
+    19: f"{TREE}::test_a_saved_view_grows_and_is_the_same_in_another_process",
+    21: f"{FOLD}::test_a_read_after_one_message_looks_only_at_what_it_shows",
+    22: f"{FOLD}::test_a_long_log_that_is_barely_built_is_read_without_looking_at_all_of_it",
+    23: f"{MODELS}::test_a_message_that_no_model_can_shorten_gets_clauses_of_itself_and_the_rest_goes_on",
+    25: f"{REPLIES}::test_what_cannot_be_kept_has_a_reason",
+    26: f"{REPLIES}::test_what_cannot_be_kept_has_a_reason",
+    27: f"{REPLIES}::test_a_copied_label_and_a_bullet_are_taken_off",
+    28: f"{REPLIES}::test_a_copied_ruler_is_taken_off",
+    29: f"{REPLIES}::test_what_cannot_be_kept_has_a_reason",
+    30: f"{REPLIES}::test_what_cannot_be_kept_has_a_reason",
+    31: f"{REPLIES}::test_what_cannot_be_kept_has_a_reason",
+    33: f"{MODELS}::test_what_our_own_tools_brought_back_is_not_said_again",
+    34: "unit/memory/test_prompts.py::test_the_rules_that_a_model_is_given",
+    35: f"{MODELS}::test_short_messages_are_built_at_once_even_after_one_that_never_is",
+    38: f"{TREE}::test_a_line_opens_also_where_nothing_is_built",
+    45: f"{MODELS}::test_an_answer_that_comes_after_an_erasure_is_not_kept_and_neither_is_a_try",
+    47: f"{MODELS}::test_no_later_text_and_no_placeholder_is_in_a_context",
+    51: "unit/memory/test_prompts.py::test_a_further_try_goes_on_in_the_same_conversation_in_bytes",
+    55: "acceptance/test_cli_edges.py::test_output_is_utf8_whatever_the_locale",
+    56: "acceptance/test_cli_bad_input.py::test_a_file_that_cannot_be_read_is_named_in_one_line_and_nothing_is_stored",
+    57: f"{MODELS}::test_what_another_model_or_prompt_made_can_be_counted_and_dropped_and_comes_back",
+    58: f"{TOOLS}::test_a_pair_and_its_first_message_both_open_in_one_turn_in_either_order",
+    59: f"{TOOLS}::test_counters_land_on_the_line_that_was_opened_and_events_on_the_leaf_that_was_reached",
+    60: f"{TOOLS}::test_the_lines_of_the_vectors_open_as_they_say",
+    62: f"{TOOLS}::test_a_message_opens_whole_where_nothing_is_built",
+    63: "unit/memory/test_lookup.py::test_pages_join_to_the_text_also_as_an_agent_reads_them",
+    64: f"{TOOLS}::test_each_page_of_a_long_message_is_a_line_of_its_own_to_the_guard",
+    65: f"{SEARCH}::test_a_word_that_only_a_summary_has_is_not_found",
+    66: f"{SEARCH}::test_a_mask_that_fails_hides_the_message_and_is_counted_without_its_text",
+    68: f"{SEARCH}::test_no_usable_words_or_a_bad_before_is_an_answer_that_does_not_count",
+    69: HOSTILE,
+    72: "conformance/test_store_sqlite.py::test_a_full_disk_is_a_clear_error_nothing_is_half_done_and_later_it_works_again",
+    73: f"{TOGETHER}::test_positions_are_given_out_once_to_writers_at_the_same_time",
+    74: f"{TOGETHER}::test_positions_are_given_out_once_to_writers_at_the_same_time",
+    75: "unit/log/test_verify.py::test_each_kind_of_damage_is_found_where_it_is",
+    77: f"{ENTRIES}::test_a_client_key_with_other_content_is_a_conflict",
+    78: f"{ENTRIES}::test_a_client_key_with_the_same_content_is_stored_once",
+    79: "conformance/test_store_units.py::test_cancelling_a_task_stores_its_unit_whole_or_not_at_all_and_hurts_no_other",
+    81: f"{TREE}::test_of_two_readers_who_merge_at_once_one_saves_and_both_show_the_same",
+    82: f"{TOGETHER}::test_a_conversation_grows_and_is_edited_while_another_process_imports_it",
+    83: f"{KEYS}::test_encrypting_twice_does_not_wrap_twice",
+    87: f"{TREE}::test_a_line_that_cannot_be_read_is_an_error_and_not_one_that_is_not_built_yet",
+}
+
+CANNOT_HAPPEN = {
+    17: "lines are rows of a database; nothing drops one without all above it, and a copy of a file is whole or refused",
+    48: "reasoning is no kind of entry and no part of a message",
+    50: "nothing deletes lines but an erasure and a rebuild that was asked for; a failure writes tries only",
+    54: "records are rows found by their key, not by an offset in a file",
+    71: "entries are rows, not lines of a file",
+    76: "there are no files by day; positions alone give the order",
+    86: "the count of entries and the lines are read in one snapshot, so no line lies beyond the count",
+}
+
+ELSEWHERE = {37, 39, 40, 41, 42, 43, 46, 49, 84, 85}
+"""Of the pump and the chat, whose own tests name them."""
+
+NUMBERS = {*range(1, 88)} - {4, 10, 12, 20, 24, 32, 36, 44, 52, 53, 61, 67, 70, 80}
+"""All there are; some numbers were never given out."""
+
+
+def test_no_known_fault_is_forgotten():
+    assert TESTED.keys() | CANNOT_HAPPEN.keys() | ELSEWHERE == NUMBERS
+    assert len(TESTED) + len(CANNOT_HAPPEN) + len(ELSEWHERE) == len(NUMBERS)
+
+
+@pytest.mark.parametrize("number", TESTED)
+def test_the_test_of_a_known_fault_is_there(number: int):
+    file, _, name = TESTED[number].partition("::")
+    assert re.search(rf"^def {name}\(", (TESTS / file).read_text("utf-8"), re.MULTILINE)
