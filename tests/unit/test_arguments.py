@@ -25,7 +25,7 @@ WRONG: list[Callable[[Any], object]] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", WRONG, ids=map(str, range(len(WRONG))))
 def test_an_argument_of_a_wrong_kind_is_a_mistake_and_stores_nothing(wrong: Callable[[Any], object]):
     with everlog.open(":memory:") as memory:
         thread = memory.thread("t")

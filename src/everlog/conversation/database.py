@@ -157,7 +157,7 @@ class Everlog:
         )
 
     def verify(self, key: str | None = None) -> Iterator[Verified]:
-        """Check one thread, or all of them: positions, hashes, turns, large parts, and the tree over them.
+        """Check one thread, or all of them: positions, hashes, turns, large parts. Lines of the tree are checked when they are read.
 
         Of all of them, one that is erased meanwhile is left out from there on.
         """

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, assert_never
 
+from everlog.errors import Damaged
 from everlog.messages import JSON, KINDS, Call, Kind, Media, Message, Part, Result, Unknown
 from everlog.store.keys import digest
 from everlog.tokens import text_of, utf8
@@ -43,19 +44,26 @@ def encode(message: Message, secret: bytes) -> Body:
 def decode(
     plain: bytes, kind: int, at: datetime, *, model: str | None, blob: Callable[[str], bytes | None] | None
 ) -> Message:
-    """Return the message of a body; `blob` fetches the bytes of media by name, None leaves them out."""
-    fields = json.loads(text_of(plain))
-    text, author, parts, message_id, meta = fields + [None] * (5 - len(fields))
-    return Message(
-        kind=KINDS[kind],
-        text=text,
-        author=author,
-        at=at,
-        parts=tuple(_parse(part, blob) for part in parts or ()),
-        id=message_id,
-        model=model,
-        meta=meta or {},
-    )
+    """Return the message of a body; `blob` fetches the bytes of media by name, None leaves them out.
+
+    Raises:
+        Damaged: the body is not what was stored.
+    """
+    try:
+        fields = json.loads(text_of(plain))
+        text, author, parts, message_id, meta = fields + [None] * (5 - len(fields))
+        return Message(
+            kind=KINDS[kind],
+            text=text,
+            author=author,
+            at=at,
+            parts=tuple(_parse(part, blob) for part in parts or ()),
+            id=message_id,
+            model=model,
+            meta=meta or {},
+        )
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError):
+        raise Damaged("a message is not what was stored; `everlog verify` says which") from None
 
 
 def words(plain: bytes) -> tuple[str, tuple[Part, ...]]:
@@ -99,4 +107,4 @@ def _parse(part: list[Any], blob: Callable[[str], bytes | None] | None) -> Part:
         case ["u", source, value, offset]:
             return Unknown(source=source, value=value, offset=offset)
         case _:
-            raise ValueError("a stored part has a form that this version does not know")
+            raise Damaged("a stored part has a form that this version does not know")

@@ -90,7 +90,7 @@ def settings(
     return Settings(
         database=named or DEFAULT_DATABASE,
         named_by="--db" if database is not None else "EVERLOG_DB" if named else "the default",
-        tenant=tenant or environment.get("EVERLOG_TENANT") or DEFAULT_TENANT,
+        tenant=tenant if tenant is not None else environment.get("EVERLOG_TENANT") or DEFAULT_TENANT,
         key_file=None if key_path is None else expanded(key_path),
         keys_named_by=by,
         key_text=text,

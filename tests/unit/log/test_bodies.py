@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 
-from everlog import Media, Message
+from everlog import Damaged, Media, Message
 from everlog.log.bodies import KIND_NUMBER, blob_name, decode, encode
 from everlog.messages import KINDS
 from everlog.tokens import utf8
@@ -59,5 +59,13 @@ def test_the_numbers_of_kinds_are_stored_and_so_stay_as_they_are():
 
 
 def test_a_part_from_a_newer_version_is_an_error_and_no_silence():
-    with pytest.raises(ValueError, match="does not know"):
+    with pytest.raises(Damaged, match="does not know"):
         decode(utf8('["text",null,[["z",1]]]'), 1, NOW, model=None, blob=None)
+
+
+@pytest.mark.parametrize(
+    "plain", [b"", b"[", b"{}", b"[]", b"[1]", b'["a",2]', b'["a",null,[9]]', b"\xff", b'["a","b",{},{},5,6]']
+)
+def test_a_body_that_is_not_what_was_stored_is_damage_and_shows_no_words(plain: bytes):
+    with pytest.raises(Damaged, match=r"what was stored|does not know"):
+        decode(plain, 1, NOW, model=None, blob=None)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from everlog import KeyTrouble
 from everlog.store.backup import backup as copy
 from everlog.store.backup import restore as put_back
 from everlog.surfaces.cli import session
@@ -54,10 +55,16 @@ def restore(
     here = session.of(context)
     with bar("restore") as shown:
         put_back(file, here.settings.database, keys, lambda done, of: _show(shown, done, of))
-    with here.open() as memory:
-        found = memory.stats()
+    try:
+        with here.open() as memory:
+            found = memory.stats()
+    except KeyTrouble:
+        found = None  # whoever puts a backup back need not be able to read it
     if here.json:
-        document({"database": here.settings.shown, "threads": found.threads, "entries": found.entries})
+        threads, entries = (None, None) if found is None else (found.threads, found.entries)
+        document({"database": here.settings.shown, "threads": threads, "entries": entries})
+    elif found is None:
+        line(f"{here.settings.shown}: restored; its master key opens it, and `everlog verify` proves it")
     else:
         said = f"{count(found.threads, 'thread')}, {count(found.entries, 'entry', 'entries')}"
         line(f"{here.settings.shown}: {said}; `everlog verify` proves it")
