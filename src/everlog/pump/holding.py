@@ -56,7 +56,7 @@ class Holding(Generic[S]):
         if not self._accepted:
             return
         accepted, self._accepted = self._accepted, []
-        self._write(partial(self._keep, verdicts=accepted), "pump.write")
+        self._write(partial(self._keep, verdicts=accepted), name="pump.write")
         self.steps += len(accepted)
         self.remaining -= len(accepted)
         if self._on_progress is not None:
@@ -64,14 +64,14 @@ class Holding(Generic[S]):
 
     def keep_try(self, verdict: Again) -> None:
         """Write a try that cannot be used, so that a crash does not pay for it twice."""
-        self._write(partial(self._keep, verdicts=[verdict]), "pump.try")
+        self._write(partial(self._keep, verdicts=[verdict]), name="pump.try")
 
     def hold_on(self) -> None:
         """Renew the lease if a third of it has passed since the last write; what waits is written with it."""
         if monotonic() - self._held_at < self.lease.seconds / 3:
             return
         self.flush()
-        self._write(partial(leases.renew, lease=self.lease), "pump.renew")
+        self._write(partial(leases.renew, lease=self.lease), name="pump.renew")
 
     def finish(self) -> bool:
         """Let go if nothing is pending now, in the unit that looks; what is marked later is seen by the next run."""
