@@ -30,15 +30,9 @@ class Teller:
         self._echo = EchoModel(MODEL, line_bytes=300)
 
     def __call__(self, request: Request) -> Answer:
-        task = request.messages[2].text.partition("<input>")[2]
-        os.write(self._asked, f"{hash_of(task)}\n".encode())
-        time.sleep(self._seconds)
+        os.write(self._asked, b".")
+        time.sleep(self._seconds)  # as long as a request takes
         return self._echo(request)
-
-
-def hash_of(task: str) -> str:
-    """Return a name for what is asked about."""
-    return questions.prompts().system.id[:4] + str(sum(map(ord, task))) + "-" + str(len(task))
 
 
 def memory(model: object) -> Tree:

@@ -85,3 +85,13 @@ def test_of_two_backups_to_one_name_at_once_one_is_made_and_the_other_says_so(ke
         assert (done[1].err.count("\n"), f"copy {n}" in done[1].err) == (1, True)
         assert not list(kept.home.glob("*.part*"))
         assert kept.good("--db", f"again {n}.db", "restore", f"copy {n}", "--json").json["entries"] == 420
+
+
+def test_a_backup_is_put_back_without_its_master_key_and_opens_with_it(everlog: Everlog):
+    here = everlog.at(everlog.home, EVERLOG_MASTER_KEY=KEY)
+    here.home.joinpath("sea.jsonl").write_bytes(said(SECRET, "two"))
+    here.good("import", "sea.jsonl", "--thread", "sea")
+    here.good("backup", "copy")
+    assert "its master key opens it" in everlog.good("--db", "again.db", "restore", "copy").text
+    assert everlog.good("--db", "other.db", "restore", "copy", "--json").json["entries"] is None
+    assert here.good("--db", "again.db", "show", "sea", "--json").json[0]["text"] == SECRET

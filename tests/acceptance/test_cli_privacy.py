@@ -211,3 +211,10 @@ def test_a_thread_that_is_erased_while_all_are_exported_is_left_out(everlog: Eve
     rest = exporting.stdout.read().decode()
     assert (finish(exporting).status, rest.count("\n")) == (0, 400)
     assert [key for key in ("gone", "last") if f'"thread":"{key}"' in rest] == ["last"]
+
+
+def test_an_empty_name_of_a_tenant_is_refused_and_is_not_the_default_one(everlog: Everlog):
+    everlog.good("import", HARBOUR)
+    done = everlog("--tenant", "", "erase", "--thread", "harbour", "--yes")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert [one["key"] for one in everlog.good("threads", "--json").json] == ["harbour"]

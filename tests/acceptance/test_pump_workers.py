@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -72,6 +71,22 @@ def lines(memory: Memory, tenant: str, thread: str) -> list[tuple[Any, ...]]:
     return sorted((row["nid"], row["size"], row["model"], row["prompt"], row["fallback"], row["body"]) for row in found)
 
 
+def asked(folder: Path) -> int:
+    """Return how often a model was asked so far, by all workers."""
+    try:
+        return (folder / "asked").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Look again and again, for processes of their own cannot be waited for otherwise."""
+    until = time.monotonic() + TIMEOUT_S
+    while not true():
+        assert time.monotonic() < until, "it did not come in time"
+        time.sleep(0.005)
+
+
 def test_two_workers_killed_and_started_again_at_random_build_each_node_once(address: str, tmp_path: Path):
     random = Random(address.partition(":")[0])
     kills = 6
@@ -85,28 +100,28 @@ def test_two_workers_killed_and_started_again_at_random_build_each_node_once(add
         wanted = lines(memory, "apart", whole)
         assert len(wanted) == nodes_in(COUNT)
         subjects = ids(memory)
+    by_a_model = sum(row[2] is not None for row in wanted)
+    share = THREADS * by_a_model // (kills + 1)
     with contextlib.ExitStack() as stack:
+        memory = stack.enter_context(everlog.open(address))
+
+        def unfinished() -> bool:
+            return any(due(memory, *one)[1] is not None for one in subjects)
+
         crew = [stack.enter_context(working(tmp_path, address)) for _ in range(2)]
-        for _ in range(kills):
-            victim = random.randrange(2)
-            said = crew[victim].stdout
-            assert said is not None
-            said.readline()
-            time.sleep(random.uniform(0.05, 0.4))
+        for n in range(kills):
+            at, victim = n * share + random.randrange(1, share), random.randrange(2)
+            wait_until(lambda at=at: asked(tmp_path) >= at)  # type: ignore[misc]
             crew[victim].send_signal(signal.SIGKILL)
             crew[victim].wait(TIMEOUT_S)
+            assert unfinished(), "it was killed at its work"
             crew[victim] = stack.enter_context(working(tmp_path, address))
-        with everlog.open(address) as memory:
-            until = time.monotonic() + TIMEOUT_S
-            while any(due(memory, *one)[1] is not None for one in subjects) and time.monotonic() < until:
-                time.sleep(0.1)
+        wait_until(lambda: not unfinished())
     with everlog.open(address) as memory:
         for tenant, thread in subjects:
             assert lines(memory, tenant, thread) == wanted
             assert due(memory, tenant, thread)[1] is None
-    asked = Counter((tmp_path / "asked").read_text().split())
-    by_a_model = sum(row[2] is not None for row in wanted)
-    lost = sum(asked.values()) - THREADS * by_a_model
+    lost = asked(tmp_path) - THREADS * by_a_model
     assert 0 <= lost <= kills * 8, "nothing but what was out when a worker died was asked again"
 
 

@@ -1,6 +1,6 @@
 """Each fault that trees of this kind have had elsewhere is tested here by name, or cannot happen for a reason.
 
-The numbers are those of the list of known faults. What concerns the pump, the batches and the chat alone is not here.
+The numbers are those of the list of known faults. What concerns the chat and batches alone is not here.
 """
 
 import re
@@ -13,6 +13,7 @@ FOLD = "unit/memory/test_fold.py"
 TREE, MODELS = "conformance/test_tree.py", "conformance/test_tree_models.py"
 TOOLS, SEARCH = "conformance/test_tree_tools.py", "conformance/test_tree_search.py"
 HOSTILE = "conformance/test_tree_hostile.py::test_nothing_that_is_said_passes_for_a_line_a_tag_or_an_answer"
+ASKING, WORKER = "conformance/test_pump_asking.py", "conformance/test_pump_worker.py"
 REPLIES = "unit/memory/test_replies.py"
 ENTRIES, TOGETHER, KEYS = (
     "unit/log/test_entries.py",
@@ -50,6 +51,11 @@ TESTED = {
     34: "unit/memory/test_prompts.py::test_the_rules_that_a_model_is_given",
     35: f"{MODELS}::test_short_messages_are_built_at_once_even_after_one_that_never_is",
     38: f"{TREE}::test_a_line_opens_also_where_nothing_is_built",
+    39: f"{WORKER}::test_a_thread_in_trouble_sleeps_and_the_others_go_on",
+    41: f"{ASKING}::test_a_pass_that_takes_too_long_is_given_up_and_a_late_answer_is_dropped",
+    42: f"{ASKING}::test_what_is_no_ordinary_error_is_raised_after_the_pass_and_the_other_answers_are_kept",
+    43: f"{ASKING}::test_an_error_of_on_result_is_logged_and_ignored_and_any_other_is_raised_after_all_results",
+    46: "conformance/test_pump.py::test_the_lease_of_a_process_that_is_gone_is_free_at_once",
     45: f"{MODELS}::test_an_answer_that_comes_after_an_erasure_is_not_kept_and_neither_is_a_try",
     47: f"{MODELS}::test_no_later_text_and_no_placeholder_is_in_a_context",
     51: "unit/memory/test_prompts.py::test_a_further_try_goes_on_in_the_same_conversation_in_bytes",
@@ -81,6 +87,7 @@ TESTED = {
 
 CANNOT_HAPPEN = {
     17: "lines are rows of a database; nothing drops one without all above it, and a copy of a file is whole or refused",
+    37: "what is due is told by the one time of a unit, so a clock that moves on between two looks cannot leave it out",
     48: "reasoning is no kind of entry and no part of a message",
     50: "nothing deletes lines but an erasure and a rebuild that was asked for; a failure writes tries only",
     54: "records are rows found by their key, not by an offset in a file",
@@ -89,8 +96,8 @@ CANNOT_HAPPEN = {
     86: "the count of entries and the lines are read in one snapshot, so no line lies beyond the count",
 }
 
-ELSEWHERE = {37, 39, 40, 41, 42, 43, 46, 49, 84, 85}
-"""Of the pump and the chat, whose own tests name them."""
+ELSEWHERE = {40, 49, 84, 85}
+"""Of requests to a provider, of its batches, and of programs in another language: not of what is here."""
 
 NUMBERS = {*range(1, 88)} - {4, 10, 12, 20, 24, 32, 36, 44, 52, 53, 61, 67, 70, 80}
 """All there are; some numbers were never given out."""

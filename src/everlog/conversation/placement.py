@@ -124,12 +124,14 @@ class Coming:
 
     def _going_on(self, unit: Unit, thread: ThreadRow, start: int) -> Plan:
         kept = log.instructions(unit, thread) if self.instructions else ()
-        told = self.instructions if self._has_words(unit, thread) else ()
+        missing = tuple(text for text in log.latest_instructions(self.instructions) if text not in kept)
+        title = self._title if self._title != thread.title else None
+        seen = log.seen(unit, thread) if title is not None or missing else ()
         return Plan(
             start=start,
             thread=thread,
-            title=self._title_over(unit, thread) if self._title != thread.title else None,
-            instructions=tuple(text for text in log.latest_instructions(told) if text not in kept),
+            title=None if _any_erased(seen) else title,
+            instructions=() if seen and _all_erased(seen) else missing,
         )
 
     def _made(
@@ -140,19 +142,9 @@ class Coming:
             thread=parent,
             made=key,
             forked_at=at,
-            title=self._title if parent is None else self._title_over(unit, parent),
+            title=None if self._title is not None and parent and _any_erased(log.seen(unit, parent)) else self._title,
             instructions=self.instructions,
         )
-
-    def _title_over(self, unit: Unit, thread: ThreadRow) -> str | None:
-        """Return the title, unless words of the thread were erased: titles are made of words."""
-        erased = self._title is not None and any(one.fp == ERASED for one in log.seen(unit, thread))
-        return None if erased else self._title
-
-    def _has_words(self, unit: Unit, thread: ThreadRow) -> bool:
-        """Return whether not all words of the thread were erased; with the last of them its instructions went."""
-        seen = log.seen(unit, thread)
-        return not seen or any(one.fp != ERASED for one in seen)
 
     def _reached(self, unit: Unit, row: ThreadRow, incoming: Sequence[Print]) -> tuple[ThreadRow, log.Decision] | None:
         """Return the thread that the conversation is in: the one of its name, or one where it went another way before."""
@@ -191,6 +183,16 @@ def _check_values(messages: Sequence[Message]) -> None:
             dumps([dict(message.meta), values])
         except (RecursionError, TypeError, ValueError):
             raise Mistake("a value beside the words of a message cannot be written as JSON") from None
+
+
+def _any_erased(seen: Sequence[Print]) -> bool:
+    """Whether words of a thread were erased: titles are made of words."""
+    return any(one.fp == ERASED for one in seen)
+
+
+def _all_erased(seen: Sequence[Print]) -> bool:
+    """Whether all of them were: with the last of them its instructions went."""
+    return all(one.fp == ERASED for one in seen)
 
 
 def _common(old: Sequence[Print], new: Sequence[Print]) -> int:

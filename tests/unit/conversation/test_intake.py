@@ -189,6 +189,17 @@ def test_erased_words_do_not_come_back_with_the_next_import(memory: Everlog):
     assert shown(memory) == {"k": "a b | - - | e"}
 
 
+def test_instructions_and_title_do_not_come_back_either(memory: Everlog):
+    told = Message(kind="system", text="you talk with somebody")
+    found = Conversation(key="k", messages=(told, *said("a", "b")), title="a", origin=Origin(user="u"))
+    memory.add(found)
+    assert memory.thread("k").instructions() == [told.text]
+    memory.erase(user="u")
+    assert memory.add(found).entries == 0
+    assert memory.thread("k").instructions() == []
+    assert next(memory.threads()).title is None
+
+
 def test_what_goes_on_with_an_erased_turn_is_a_turn_of_its_own(memory: Everlog):
     memory.add(chat("a", "b", "c", origin=Origin(user="u")))
     memory.erase(user="u")
