@@ -367,10 +367,9 @@ def check_id(value: str | None, limit: int = KEY_LENGTH) -> None:
 
 
 def _chain_before(unit: Unit, thread: ThreadRow) -> list[Any]:
-    """Return the last chain of a thread whose own entries are all erased: one of those it shares."""
-    for owner, _, stop in reversed(list(thread.spans(0, thread.next))[:-1]):
-        found = unit.rows(rows.LAST_CHAIN, thread=owner, stop=stop)
-        if found:
+    """Return the last chain of a thread that has none of its own (it is new, or all erased): one of those it shares."""
+    for owner, _, stop in reversed(list(thread.spans(0, thread.next))):
+        if owner != thread.id and (found := unit.rows(rows.LAST_CHAIN, thread=owner, stop=stop)):
             return found
     return []
 

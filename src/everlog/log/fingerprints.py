@@ -98,11 +98,16 @@ class Fingerprints:
             return Print(fp=ERASED if erased else BLANK, kind=message.kind, size=0, chain=self._chain)
         role = "user" if message.kind == "note" else message.kind
         fp = self._hash("print", role.encode(), *fields)
-        if message.kind != "system":
-            self._chain = self._hash("chain", self._chain, fp)
+        self.follow(fp, message.kind)
         tie = message.call or message.result
         call = None if tie is None else self._hash("call", utf8(tie.call_id))
         return Print(fp=fp, kind=message.kind, size=sum(map(len, fields)), call=call, chain=self._chain)
+
+    def follow(self, fp: bytes, kind: Kind) -> bytes:
+        """Return the chain after a message of which only the print is known."""
+        if kind != "system" and fp != BLANK:
+            self._chain = self._hash("chain", self._chain, fp)
+        return self._chain
 
     def _hash(self, name: str, *fields: bytes) -> bytes:
         state = self._begun[name].copy()

@@ -1,4 +1,5 @@
-"""Proof that a log is whole: positions without gaps, every row equal to its hash, turns and blobs where they belong.
+"""Proof that a log is whole: positions without gaps, each row equal to its hash and where it was written, turns and blobs
+in place.
 
 Nothing else would notice a changed or missing row. Each page is its own short unit, so a store can be verified while
 it is in use.
@@ -13,6 +14,7 @@ from everlog.errors import Damaged, Erased
 from everlog.log import blobs, rows, threads
 from everlog.log.bodies import blob_name, decode
 from everlog.log.entries import pages, row_hash
+from everlog.log.fingerprints import GENESIS, Fingerprints
 from everlog.log.threads import ThreadRow
 from everlog.messages import KINDS
 from everlog.store import Store, Unit
@@ -46,18 +48,27 @@ class Verified:
     """What is wrong in the stretch."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the next entry has to follow on."""
+
+    turn: int = -1
+    chain: bytes | None = GENESIS
+    """None after an entry that is erased, missing or wrong: what follows it cannot be told."""
+
+
 def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
     """Check a thread, shared entries included, page by page."""
     row = store.read(tenant, partial(threads.load, thread=thread))
     yield Verified(thread=thread, stop=0, of=row.next, faults=tuple(_segments(row)))
-    turn = -1
+    place = _Place()
     for owner, start, stop in row.spans(0, row.next):
         for begin, end in pages(start, stop):
-            faults, turn, erased = store.read(
-                tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, turn=turn)
+            faults, place, erased = store.read(
+                tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, place=place)
             )
             yield Verified(thread=thread, stop=end, of=row.next, erased=erased, faults=tuple(faults))
-    beyond = store.read(tenant, partial(_beyond, row=row, turn=turn))
+    beyond = store.read(tenant, partial(_beyond, row=row, turn=place.turn))
     if beyond:
         yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
 
@@ -84,7 +95,8 @@ def _beyond(unit: Unit, row: ThreadRow, turn: int) -> list[Fault]:
     return faults
 
 
-def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) -> tuple[list[Fault], int, int]:
+def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, place: _Place) -> tuple[list[Fault], _Place, int]:
+    turn, chain = place.turn, place.chain
     found = [
         dict(zip(_COLUMNS, row, strict=True)) for row in unit.rows(rows.HASHED, thread=owner, start=begin, stop=end)
     ]
@@ -101,10 +113,13 @@ def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) 
         elif firsts[number] > i or (number > turn and firsts[number] != i):
             faults.append(Fault(thread=thread, i=i, what=f"its turn {number} is said to begin at {firsts[number]}"))
         turn = max(turn, number)
-        what = _wrong(unit, owner, row, secret)
+        what = _wrong(unit, owner, row, secret) or _astray(
+            row, chain if i - 1 in positions or i == begin else None, secret
+        )
         if what is not None:
             faults.append(Fault(thread=thread, i=i, what=what))
-    return faults, turn, sum(row["body"] is None for row in found)
+        chain = None if what is not None or row["chain"] is None else bytes(row["chain"])
+    return faults, _Place(turn, chain), sum(row["body"] is None for row in found)
 
 
 _COLUMNS = ("i", "kind", "turn", "at", "request", "model", "body", "size", "fp", "chain", "call", "hash")
@@ -117,6 +132,14 @@ def _firsts(unit: Unit, owner: str, found: list[dict[str, Any]]) -> dict[int, in
         return {}
     numbers = [row["turn"] for row in found]
     return {row[2]: row[3] for row in unit.rows(rows.TURNS, thread=owner, start=min(numbers), stop=max(numbers) + 1)}
+
+
+def _astray(row: dict[str, Any], chain: bytes | None, secret: bytes) -> str | None:
+    """Say so if an entry was not written after the one that stands before it."""
+    if chain is None or row["chain"] is None or row["fp"] is None:
+        return None
+    expected = Fingerprints(secret, chain).follow(bytes(row["fp"]), KINDS[row["kind"]])
+    return None if expected == bytes(row["chain"]) else "it does not follow on what stands before it"
 
 
 def _wrong(unit: Unit, owner: str, row: dict[str, Any], secret: bytes) -> str | None:

@@ -325,6 +325,23 @@ def test_prints_of_a_thread_are_those_of_its_messages_through_forks_and_erasures
     assert chains == [None if entry.erased else one.chain for entry, one in zip(entries, made, strict=True)]
 
 
+def test_the_chain_of_a_fork_of_a_fork_goes_on_from_what_it_shares(memory: Everlog):
+    thread = memory.thread("t")
+    thread.turn([user("a question"), answer()])
+    fork = thread.fork(2, "fork")
+    fork.append("user", "in the fork")
+    unlike = fork.fork(3, "fork of it")
+    unlike.append("user", "and on")
+    said = [entry.message for entry in unlike.entries()]
+
+    def last(unit: Unit) -> tuple[bytes, bytes]:
+        stored = unit.rows(log.rows.HASHED, thread=unlike.id, start=3, stop=4)
+        return stored[0][9], log.prints(unit.secret(), said)[-1].chain
+
+    stored, made = memory.store.read(memory.name, last)
+    assert stored == made
+
+
 def test_what_was_erased_with_a_user_cannot_be_continued(memory: Everlog):
     thread = memory.thread("t")
     thread.append("user", "a question", origin=Origin(user="u"))

@@ -172,3 +172,28 @@ def test_long_threads_are_verified_page_by_page(memory: Everlog):
     assert [(part.stop, part.of) for part in memory.verify("long")] == [
         (stop, 2_345) for stop in (0, 1_000, 2_000, 2_345)
     ]
+
+
+def test_rows_of_two_threads_that_changed_places_are_found(memory: Everlog):
+    """Without encryption each is whole by itself, and opens in the other's place."""
+    for n in range(2):
+        memory.thread("other").append("user", f"another question {n}")
+    ids = {"t": memory.thread("t").id, "o": memory.thread("other").id}
+    engine = memory.store.engine
+    assert isinstance(engine, SQLiteEngine)
+    for step in ("'away' WHERE thread = :t", ":t WHERE thread = :o", ":o WHERE thread = 'away'"):
+        move = f"UPDATE entry SET thread = {step} AND i = 1"
+        assert engine.maintain(lambda raw, sql=move: raw.execute(sql, ids).rowcount)  # type: ignore[misc]
+    for key in ("t", "other"):
+        assert 1 in {fault.i for fault in faults(memory, key)}
+
+
+def test_words_of_another_thread_that_are_made_to_look_shared_are_found(memory: Everlog):
+    memory.thread("mine").append("user", "my own question")
+    memory.thread("mine").append("assistant", "my own answer")
+    ids = {"mine": memory.thread("mine").id, "t": memory.thread("t").id}
+    engine = memory.store.engine
+    assert isinstance(engine, SQLiteEngine)
+    forged = "INSERT INTO segment (tenant, thread, n, owner, upto) VALUES ('default', :mine, 0, :t, 1)"
+    assert engine.maintain(lambda raw: raw.execute(forged, ids).rowcount)
+    assert [fault.what for fault in faults(memory, "mine")] == ["it does not follow on what stands before it"]
