@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ from everlog.errors import Damaged, EverlogError, KeyTrouble, Mistake, SchemaMis
 from everlog.store import Store, dump, open_store
 from everlog.store import backup as backup_module
 from everlog.store.backup import BackupReport, backup, restore
+from everlog.store.postgres import PostgresEngine
+from everlog.store.rotation import encrypt
 from tests.conformance.conftest import KEYS, Database
 from tests.postgres import PostgresDatabase, PostgresServer
 from tests.unit.store.sample import names, put
-from tests.unit.store.sealed_sample import counts, fill, owner, pieces_in, saying
+from tests.unit.store.sealed_sample import counts, fill, owner, pieces_in, saying, versions
 
 
 @pytest.fixture
@@ -94,6 +96,24 @@ def test_keys_are_apart_and_still_wrapped(source: Store, database: Database, pla
         restore(tmp_path / "copy", place)
     restore(tmp_path / "copy", place, moved)
     with open_store(place, keys=KEYS) as store:
+        check(store)
+
+
+@pytest.mark.parametrize("database", ["sqlite-plain", "postgresql-plain"], indirect=True)
+def test_a_backup_of_what_is_half_encrypted_is_put_back_and_goes_on(
+    source: Store, database: Database, place: str, tmp_path: Path
+):
+    address = source.engine.dsn if isinstance(source.engine, PostgresEngine) else database.address
+    list(islice(encrypt(database.open_at(address, keys=KEYS, encrypting=True)), 1))
+    backup(database.open_at(address, keys=KEYS), tmp_path / "copy")
+    assert restore(tmp_path / "copy", place).encrypted
+    with pytest.raises(KeyTrouble, match="this database is encrypted"):
+        open_store(place)
+    with open_store(place, keys=KEYS) as store:
+        assert (store.encryption(), store.read("ada", versions)) == ("on", {0, 1})
+        check(store)
+        list(encrypt(store))
+        assert (store.encryption(), store.read("ada", versions)) == ("complete", {1})
         check(store)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from everlog.errors import Damaged, KeyTrouble, Mistake, StoreUnavailable
 from everlog.log.rows import entry
-from everlog.store import Store, Unit, open_store, rotation, rows, scoped
+from everlog.store import Store, Unit, open_store, rotation, rows, scoped, state
 from everlog.store.keys import MasterKeys, version_of
 from everlog.store.rotation import Progress, encrypt, rotate, rotate_owner
 from everlog.store.sealed import sealed_tables
@@ -211,7 +211,7 @@ def test_encrypting_twice_does_not_wrap_twice(database: Database):
     assert list(encrypt(database.open(keys=KEYS))) == []
     assert store.read("ada", lambda unit: unit.rows(ENTRIES, thread=owner(0))) == sealed
     with raw(database.address, "ada") as run:
-        run("UPDATE store_state SET value = 'on'")
+        run("UPDATE store_state SET value = ?", state.begun(KEYS, database.clock))
     assert [step.changed for step in encrypt(database.open(keys=KEYS))] == [0, 0]
     assert store.read("ada", lambda unit: unit.rows(ENTRIES, thread=owner(0))) == sealed
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from everlog.errors import Damaged, KeyTrouble, Mistake
-from everlog.store import dump, migrate
+from everlog.store import dump, migrate, state
 from everlog.store.failpoints import hit
 from everlog.store.files import connect, translated
 from everlog.store.newfile import ENDINGS, contents, expanded, held, place, refuse_own
@@ -107,7 +107,7 @@ def _write(store: Store, target: Path, progress: Progress | None) -> bool:
     keys = _copied(store, partial, progress)
     _settle(partial)
     hit("backup.copied")
-    encrypted = store.encryption() != "off"
+    encrypted = store.encryption() != state.OFF
     _write_keys(keys_beside(target), keys if encrypted else None)
     hit("backup.before_naming")
     place(partial, target)
@@ -209,7 +209,8 @@ def _restore_sqlite(
         if found is None:
             raise Mistake(f"{source} is no backup of a SQLite database")
         migrate.refuse_unknown(found)
-        encrypted = raw.execute("SELECT value FROM store_state WHERE name = 'encryption'").fetchone() != ("off",)
+        (said,) = raw.execute("SELECT value FROM store_state WHERE name = 'encryption'").fetchone() or (None,)
+        encrypted = state.word(said) != state.OFF
         needed = dump.needed_keys(keys, encrypted=encrypted, source=source)
         with translated(partial), closing(connect(partial, wal=False)) as copy:
             _copy_pages(raw, copy, progress)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from everlog.errors import KeyTrouble, Mistake, StoreUnavailable
-from everlog.store import migrate
+from everlog.store import migrate, state
 from everlog.store.postgres import PostgresEngine
 
 KeyRow: TypeAlias = tuple[Any, ...]
@@ -66,6 +66,7 @@ def read(
         Mistake: the database is not empty, the file is no dump, or there is no tool.
         KeyTrouble: it is encrypted and its keys are missing.
         SchemaMismatch: it was made by a newer version.
+        Damaged: what it says of its encryption was changed.
     """
     with engine.maintain() as raw:
         (tables,) = _one(raw, "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace")
@@ -73,7 +74,7 @@ def read(
             raise Mistake(f"the database {engine.shown} is not empty; restore into a new one")
         tool = _tool("pg_restore", raw.info.server_version // 10_000)
     migrate.refuse_unknown(_copied_value(tool, source, migrate.VERSION_TABLE))
-    encrypted = "off" not in _copied_value(tool, source, "store_state").split()
+    encrypted = state.word(_copied_value(tool, source, "store_state").partition("\t")[2]) != state.OFF
     needed = needed_keys(keys, encrypted=encrypted, source=source)
     options = ["--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges"]
     _run([tool, *options, str(source)], engine, source, progress)

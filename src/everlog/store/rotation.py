@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from everlog.errors import Mistake, StoreUnavailable
-from everlog.store import rows, sealed
+from everlog.store import rows, sealed, state
 from everlog.store.failpoints import hit
 from everlog.store.keys import version_of
 from everlog.store.postgres import PostgresEngine
 from everlog.store.residue import rewrite
 from everlog.store.sqlite import SQLiteEngine
-from everlog.store.store import Store
+from everlog.store.store import Store, check_keys
 from everlog.store.unit import Unit
 from everlog.store.vault import TENANT_OWNER
 
@@ -45,13 +45,14 @@ def encrypt(store: Store) -> Iterator[Progress]:
 
     Raises:
         Mistake: the store was opened without keys.
+        Damaged: what the database says of its encryption was changed, so that not everything in it is ours.
         StoreUnavailable: all is sealed, but old pages could not be removed while others read; do it again.
     """
     if store.vault.provider is None:
         raise Mistake("a master key is needed to encrypt; set EVERLOG_MASTER_KEY or name a key file")
-    if store.encryption() == "complete":
+    check_keys(store, store.vault.provider, encrypting=True)
+    if _begin(store) == state.COMPLETE:
         return
-    _set_state(store, "on")
     for tenant in store.tenants():
         store.write(tenant, _seal_secret, name="encrypt.secret")
         owners, changed = store.read(tenant, sealed.owners), 0
@@ -59,8 +60,10 @@ def encrypt(store: Store) -> Iterator[Progress]:
             changed += _reseal(store, tenant, owner, 0, name="encrypt.rows")
             yield Progress(tenant=tenant, owners=done, of=len(owners), changed=changed)
     _clean(store)
-    _set_state(store, "complete")
-    store.vault.complete = True
+    while (was := store.state()) != state.COMPLETE:
+        store.vault.believe(was)
+        _set_state(store, was, state.COMPLETE)
+    store.vault.believe(state.COMPLETE)
 
 
 def rotate(store: Store) -> Iterator[Progress]:
@@ -70,11 +73,13 @@ def rotate(store: Store) -> Iterator[Progress]:
     rotate, then give the new one alone.
 
     Raises:
-        Mistake: the database is not encrypted.
+        Mistake: the database is not encrypted, or not to its end: what has begun names the master key that began it.
         StoreUnavailable: all is done, but old pages could not be removed while others read.
     """
-    if store.vault.provider is None:
+    if store.vault.provider is None or (said := store.encryption()) == state.OFF:
         raise Mistake("this database is not encrypted; `everlog encrypt` turns it on")
+    if said == state.ON:
+        raise Mistake("the encryption of this database is not finished; run `everlog encrypt`, then change keys")
     for tenant in store.tenants():
         version = store.write(tenant, partial(_renew, owner=TENANT_OWNER), name="rotate.tenant_key")
         store.write(tenant, _seal_secret, name="rotate.secret")
@@ -164,14 +169,24 @@ def _clean(store: Store) -> None:
         )
 
 
-def _set_state(store: Store, value: str) -> None:
-    """Set the state of the database; when this returns, no unit runs that saw another one."""
+def _begin(store: Store) -> str:
+    """See that encryption has begun, and return what is said of it; one that somebody else began stays theirs."""
+    assert store.vault.provider is not None
+    while store.vault.believe(was := store.state()) == state.OFF:
+        _set_state(store, was, state.begun(store.vault.provider, store.clock))
+    return store.vault.believe(was)
+
+
+def _set_state(store: Store, was: str | None, value: str) -> None:
+    """Change what is said of the database, unless it has changed; after this, no unit runs that saw it as it was."""
     if isinstance(store.engine, PostgresEngine):
         with store.engine.maintain() as raw, raw.transaction():
             raw.execute("LOCK TABLE store_state IN ACCESS EXCLUSIVE MODE")
-            raw.execute("UPDATE store_state SET value = %s WHERE name = 'encryption'", [value])
+            raw.execute("UPDATE store_state SET value = %s WHERE name = 'encryption' AND value = %s", [value, was])
             hit("encrypt.state.before_commit")
         hit("encrypt.state.after_commit")
     else:
         tenant = next(iter(store.tenants()), "-")
-        store.write(tenant, lambda unit: unit.run(rows.SET_STATE, {"new_value": value}), name="encrypt.state")
+        store.write(
+            tenant, lambda unit: unit.run(rows.SET_STATE, {"was": was, "new_value": value}), name="encrypt.state"
+        )

@@ -55,10 +55,10 @@ store_state = Table(
     "store_state",
     metadata,
     Column("name", String(32), primary_key=True),
-    Column("value", String(200), nullable=False),
+    Column("value", Text, nullable=False),
     info={"erase": "keep"},
 )
-"""Facts about the whole database: whether it is encrypted, and how far that has come."""
+"""Facts about the whole database: whether it is encrypted, and how far that has come (`state.py`)."""
 
 GET_TENANT = scoped(tenant).select(tenant.c.generation, tenant.c.secret)
 TENANT_TO_ENTER = GET_TENANT.with_for_update(read=True)
@@ -106,7 +106,9 @@ TENANTS_WITH_RECEIPTS = unscoped(
 GET_RECEIPT = scoped(receipt).select().where(receipt.c.id == bindparam("id"))
 
 SET_STATE = unscoped(
-    update(store_state).where(store_state.c.name == "encryption").values(value=bindparam("new_value")),
+    update(store_state)
+    .where(store_state.c.name == "encryption", store_state.c.value == bindparam("was"))
+    .values(value=bindparam("new_value")),
     reason="whether the database is encrypted is a fact about the whole of it",
 )
 STATE = unscoped(select(store_state.c.name, store_state.c.value), reason="one row for the whole database")

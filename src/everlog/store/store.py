@@ -15,10 +15,10 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from everlog.clock import Clock, SystemClock
-from everlog.errors import KeyTrouble, Mistake, StoreUnavailable, expect
-from everlog.store import rows
-from everlog.store.engine import Connection
-from everlog.store.keys import MISSING_KEY, KeyProvider
+from everlog.errors import Damaged, KeyTrouble, Mistake, StoreUnavailable, expect
+from everlog.store import rows, state
+from everlog.store.engine import Connection, Row
+from everlog.store.keys import MISSING_KEY, KeyProvider, version_of
 from everlog.store.migrate import prepare
 from everlog.store.newfile import expanded
 from everlog.store.postgres import PostgresEngine
@@ -87,9 +87,17 @@ class Store:
         return self.engine.read(self._unit(EVERYONE, act, writes=False))
 
     def encryption(self) -> str:
-        """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`."""
+        """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`.
+
+        Raises:
+            Damaged: what the database says of it cannot be so.
+        """
+        return self.vault.believe(self.state())
+
+    def state(self) -> str | None:
+        """Return the row that says whether text is sealed, as it stands there."""
         found = dict[str, str](self.everywhere(lambda unit: unit.rows(rows.STATE)))
-        return found.get("encryption", "on")
+        return found.get("encryption")
 
     def wrappers(self) -> set[str]:
         """Return the names of the master keys that tenants' keys are wrapped with."""
@@ -233,19 +241,35 @@ def check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> N
 
     Raises:
         KeyTrouble: they are not.
+        Damaged: what the database says of its encryption was changed.
     """
-    state = store.encryption()
-    encrypted = state != "off"
-    if state == "complete" and store.tenants() and not store.wrappers():
+    said, wrappers, tenants = store.everywhere(_facts)
+    if said == state.COMPLETE and tenants and not wrappers:
         raise Mistake(
             "the keys of this database are not in it, as in a backup; `everlog restore` makes a database of a backup"
         )
-    if encrypted and keys is None:
+    if said == state.OFF:
+        if wrappers or any(store.read(tenant, _was_sealed) for tenant in tenants[:1]):
+            raise Damaged(state.FLIPPED)
+        if keys is not None and not encrypting:
+            raise KeyTrouble(
+                "this database is not encrypted, but a master key is given; run `everlog encrypt` to turn it on"
+            )
+        return
+    if keys is None:
         raise KeyTrouble(MISSING_KEY)
-    if keys is not None and not encrypted and not encrypting:
-        raise KeyTrouble(
-            "this database is not encrypted, but a master key is given; run `everlog encrypt` to turn it on"
-        )
-    for tenant in store.tenants()[:1] if encrypted else ():
+    for tenant in tenants[:1]:
         store.read(tenant, lambda unit: unit.secret())
-    store.vault.complete = state == "complete"
+    store.encryption()
+
+
+def _facts(unit: Unit) -> tuple[str, list[Row], list[str]]:
+    """Return what is said of encryption, the master keys in use, and the tenants, all of one moment."""
+    said = state.word(dict[str, str](unit.rows(rows.STATE)).get("encryption"))
+    return said, unit.rows(rows.WRAPPERS), [name for (name,) in unit.rows(rows.TENANTS)]
+
+
+def _was_sealed(unit: Unit) -> bool:
+    """Return whether a tenant's secret is sealed in a database that is marked as not encrypted."""
+    found = unit.row(rows.GET_TENANT)
+    return found is not None and not unit.encrypted and version_of(bytes(found[1])) > 0

@@ -15,7 +15,7 @@ from sqlalchemy import Column
 
 from everlog.clock import Clock, micros
 from everlog.errors import Damaged, KeyTrouble
-from everlog.store import rows
+from everlog.store import rows, state
 from everlog.store.engine import Answer, Connection, Params, Row
 from everlog.store.keys import MISSING_KEY, PLAIN, DataKey, version_of
 from everlog.store.statements import Compiled, Statement
@@ -43,7 +43,7 @@ class Unit:
         self._tenant_keys: Answer | None = None
         if early and vault.provider is not None:
             self._tenant_keys = self.ask(rows.KEYS_OF, owner=TENANT_OWNER)
-        self._encrypted: bool | None = None
+        self._encryption: str | None = None
         self._sealing: dict[str, DataKey] = {}
         self._opening: dict[tuple[str, int], DataKey] = {}
         self._expected: dict[str, Answer] = {}
@@ -95,7 +95,7 @@ class Unit:
         sealed = bytes(sealed)
         version = version_of(sealed)
         if not version:
-            if self._vault.complete:
+            if self._vault.provider is not None and self._said() == state.COMPLETE:
                 raise Damaged("a value stands unsealed in a database that is encrypted throughout")
             return sealed[1:]
         return self.opening_key(str(key[0]), version).open(sealed, self._place(column, key))
@@ -133,12 +133,11 @@ class Unit:
     @property
     def encrypted(self) -> bool:
         """Whether what this unit writes is sealed."""
-        if self._encrypted is None:
-            state = self._state or self.ask(rows.STATE)
-            self._encrypted = ("encryption", "off") not in state()
-        if self._encrypted and self._vault.provider is None:
+        if self._said() == state.OFF:
+            return False
+        if self._vault.provider is None:
             raise KeyTrouble(MISSING_KEY)
-        return self._encrypted
+        return True
 
     @property
     def master_key_name(self) -> str:
@@ -170,6 +169,13 @@ class Unit:
         if self.writes and not self._connection.alone:
             self._secret = None
             self._tenant_row = self.ask(rows.GET_TENANT) if self._connection.pipelined else None
+
+    def _said(self) -> str:
+        """Return whether the database is encrypted: `off`, `on` or `complete`, as this unit's snapshot says."""
+        if self._encryption is None:
+            found = dict[str, str]((self._state or self.ask(rows.STATE))())
+            self._encryption = self._vault.believe(found.get("encryption"))
+        return self._encryption
 
     def _writing(self, statement: Statement) -> Compiled:
         if not self.writes:

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from everlog.errors import Damaged, Erased, KeyTrouble
-from everlog.store import rows
+from everlog.store import rows, state
 from everlog.store.keys import KEY_BYTES, MISSING_KEY, NONCE_BYTES, DataKey, KeyProvider
 
 if TYPE_CHECKING:
@@ -32,7 +32,28 @@ class Vault:
         self.provider = provider
         self.complete = False
         """Whether the database was seen to be encrypted throughout, which no other process can take back."""
+        self._begun = False
+        self._proved: set[str] = set()
         self._open: dict[tuple[str, str, int, bytes], DataKey] = {}
+
+    def believe(self, value: str | None) -> str:
+        """Return what the row of state says, `off`, `on` or `complete`; a store without keys can only take its word.
+
+        Raises:
+            Damaged: it cannot be so.
+        """
+        said = state.word(value)
+        if self.provider is None:
+            return said
+        if (said == state.OFF and self._begun) or (said == state.ON and self.complete):
+            raise Damaged(state.FLIPPED)
+        if said == state.ON and value not in self._proved:
+            assert value is not None
+            state.prove(self.provider, value)
+            self._proved.add(value)
+        self._begun = self._begun or said != state.OFF
+        self.complete = self.complete or said == state.COMPLETE
+        return said
 
     def newest(self, unit: "Unit", owner: str, found: list[tuple[Any, ...]]) -> DataKey:
         """Return the key that seals now; `found` are the owner's key rows, newest first; the first one is made."""

@@ -19,7 +19,7 @@ CROSSING = {
     ),
     "SELECT tenant.tenant FROM tenant ORDER BY tenant.tenant": "rotation, retention and upgrades visit every tenant",
     "SELECT DISTINCT receipt.tenant FROM receipt": "erasures of tenants that are gone are settled like those of others",
-    "UPDATE store_state SET value=:new_value WHERE store_state.name = :name_1": (
+    "UPDATE store_state SET value=:new_value WHERE store_state.name = :name_1 AND store_state.value = :was": (
         "whether the database is encrypted is a fact about the whole of it"
     ),
     "SELECT anon_1.tenant, anon_1.memory, anon_1.subject, anon_1.bucket, anon_1.live, anon_1.due_at, anon_1.lease_owner, anon_1.lease_until, anon_1.nth FROM (SELECT due.tenant AS tenant, due.memory AS memory, due.subject AS subject, due.bucket AS bucket, due.live AS live, due.due_at AS due_at, due.lease_owner AS lease_owner, due.lease_until AS lease_until, row_number() OVER (PARTITION BY due.tenant ORDER BY due.live DESC, due.due_at, due.memory, due.subject) AS nth FROM due WHERE due.due_at <= :now AND due.memory IN (SELECT value FROM json_each(:memories))) AS anon_1 WHERE anon_1.nth <= :most ORDER BY anon_1.live DESC, anon_1.nth, anon_1.due_at, anon_1.tenant, anon_1.memory, anon_1.subject LIMIT :limit": "a worker takes on what is due, whoever's it is",
