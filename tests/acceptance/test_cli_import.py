@@ -73,7 +73,7 @@ def test_a_thread_that_is_named_takes_one_conversation_of_a_file(everlog: Everlo
     done = everlog("import", SAMPLES / "openai/conversations.jsonl", "--thread", "one")
     assert (done.status, done.err.count("\n")) == (2, 1)
     assert "several conversations" in done.err
-    assert everlog.good("threads", "--json").json == []
+    assert not everlog.home.joinpath("everlog.db").exists()
 
 
 def test_a_newer_export_adds_what_is_new_and_an_edited_one_becomes_a_fork(everlog: Everlog):
@@ -103,6 +103,57 @@ def test_nothing_that_can_be_read_is_a_failure(everlog: Everlog):
     done = everlog("import", "none.jsonl", "--format", "openai")
     assert done.status == 1
     assert done.text.count("its messages are not a list") == 2
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nothing.json"],
+        ["nothing.json", "--thread", "x"],
+        ["broken.json"],
+        ["empty.json"],
+        ["binary.zip"],
+        ["talk.jsonl", "--format", "codex"],
+        ["talk.jsonl", "--format", "nonsense"],
+        ["talk.jsonl", "--thread", "x" * 201],
+        ["talk.jsonl", "--tenant", "two words"],
+        ["talk.jsonl", "--key-file", "nothing.key"],
+        ["talk.jsonl", "--key-file", "broken.json"],
+        ["two.jsonl", "--thread", "one"],
+        ["--thread", "x"],
+        ["talk.jsonl", "--nonsense"],
+    ],
+)
+def test_an_import_that_fails_makes_no_database_and_leaves_nothing_in_the_way_of_one_with_a_key(
+    everlog: Everlog, args: list[str]
+):
+    home = everlog.home
+    everlog.good("keys", "new", "key")
+    home.joinpath("talk.jsonl").write_bytes(said("one", "two"))
+    home.joinpath("two.jsonl").write_bytes((SAMPLES / "openai/conversations.jsonl").read_bytes())
+    home.joinpath("broken.json").write_bytes(b'{"a"')
+    home.joinpath("empty.json").touch()
+    home.joinpath("binary.zip").write_bytes(bytes(range(256)))
+    before = sorted(home.iterdir())
+    assert everlog("import", *args).status in {1, 2}
+    assert sorted(home.iterdir()) == before
+    everlog.good("import", "talk.jsonl", "--key-file", "key")
+    assert everlog.good("stats", "--json", "--key-file", "key").json["encryption"] == "on"
+
+
+def test_an_empty_file_where_a_database_is_to_be_is_filled_by_what_is_stored_and_not_before(everlog: Everlog):
+    everlog.home.joinpath("everlog.db").touch()
+    assert everlog("import", "nothing.json").status == 2
+    assert everlog.home.joinpath("everlog.db").stat().st_size == 0
+    everlog.good("import", HARBOUR)
+
+
+def test_a_database_that_does_not_open_is_said_before_a_file_is_read(everlog: Everlog):
+    everlog.good("keys", "new", "key")
+    everlog.good("import", HARBOUR)
+    done = everlog("import", "nothing.json", "--key-file", "key")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert "is not encrypted, but a master key is given" in done.err
 
 
 @pytest.fixture(scope="module")

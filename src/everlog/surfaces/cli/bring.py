@@ -1,7 +1,10 @@
 """`everlog import`: conversations from files into the log."""
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +12,9 @@ import typer
 
 from everlog import Added, BadImport, Conversation, Erased, Everlog, KeyTrouble, Mistake, read
 from everlog.importers import FORMATS, Problem, Reading, fitted
+from everlog.log import checked_key
 from everlog.messages import JSON
+from everlog.store.store import checked
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import failure, line, note
 from everlog.surfaces.cli.output import count, document, facts
@@ -80,11 +85,16 @@ def import_files(
     """
     here = session.of(context)
     outcomes = []
-    with here.open(create=True) as memory:
-        _check_names(memory, thread)
+    _check_names(here.settings, thread)
+    with ExitStack() as closing:
+        opened = cache(lambda: closing.enter_context(here.open(create=True)))
+        if session.is_there(here.settings):
+            opened()
+        else:
+            session.keys(here.settings)  # what cannot be read is said before long files are
         for path in files:
             try:
-                outcomes.append(_import(memory, here.settings, path, thread, format_name))
+                outcomes.append(_import(opened, here.settings, path, thread, format_name))
             except KeyboardInterrupt:
                 note(f"stopped in {path}; run the same command again to go on, what is in already is recognised")
                 raise
@@ -99,18 +109,21 @@ def import_files(
     return 0 if any(one.added for one in outcomes) else 1
 
 
-def _check_names(memory: Everlog, thread: str | None) -> None:
+def _check_names(settings: Settings, thread: str | None) -> None:
     """See that what the caller named can be a tenant and a thread, which is no fault of any conversation.
 
     Raises:
         Mistake: it cannot.
     """
-    memory.store.read(memory.name, lambda unit: unit.tenant)
+    checked(settings.tenant)
     if thread is not None:
-        memory.thread(thread)
+        checked_key(thread)
 
 
-def _import(memory: Everlog, settings: Settings, path: Path, thread: str | None, format_name: str | None) -> _Outcome:
+def _import(
+    opened: Callable[[], Everlog], settings: Settings, path: Path, thread: str | None, format_name: str | None
+) -> _Outcome:
+    """Bring in a file; a database that is not there is made by its first conversation."""
     outcome = _Outcome(path)
     try:
         _refuse_own(path, settings)
@@ -121,7 +134,10 @@ def _import(memory: Everlog, settings: Settings, path: Path, thread: str | None,
             named = _named(reading, path, thread) if thread is not None else reading
             for found in named:
                 shown.to(reading.done_bytes, reading.size_bytes)
-                _take(memory, found, reading, outcome, shown)
+                if isinstance(found, Problem):
+                    outcome.problems.append(found)
+                else:
+                    _take(opened(), found, reading, outcome, shown)
             shown.to(reading.size_bytes, reading.size_bytes)
     except BadImport as error:
         outcome.error = error
@@ -152,11 +168,8 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _take(memory: Everlog, found: Conversation | Problem, reading: Reading, outcome: _Outcome, shown: Bar) -> None:
+def _take(memory: Everlog, found: Conversation, reading: Reading, outcome: _Outcome, shown: Bar) -> None:
     """Store a conversation; one that cannot be stored is a problem, and the next ones follow."""
-    if isinstance(found, Problem):
-        outcome.problems.append(found)
-        return
     if is_long := len(found.messages) >= LONG:
         shown.busy(f"storing {len(found.messages):,} messages")
     try:

@@ -74,15 +74,22 @@ def require(settings: Settings) -> None:
         Mistake: it is not.
     """
     path = settings.path
-    if path is None or os.path.isdir(path):  # noqa: PTH112 -- a name that is too long is no folder, and no error here
+    if path is None or is_there(settings):
         return
-    if not os.path.exists(path):  # noqa: PTH110 -- the same
+    if not os.path.exists(path):  # noqa: PTH110 -- a name that is too long is no file, and no error here
         how = f"it is named by {settings.named_by}" if settings.named_by != "the default" else "that is the default"
         raise Mistake(
             f"there is no database {path.absolute()} ({how}); `everlog import FILE` makes it, --db names another"
         )
-    if path.is_file() and not path.stat().st_size:
-        raise Mistake(f"the database {path.absolute()} is an empty file; `everlog import FILE` fills it")
+    raise Mistake(f"the database {path.absolute()} is an empty file; `everlog import FILE` fills it")
+
+
+def is_there(settings: Settings) -> bool:
+    """Return whether there is something to open: a server, or what is no empty file."""
+    path = settings.path
+    if path is None:
+        return True
+    return os.path.exists(path) and not (path.is_file() and not path.stat().st_size)  # noqa: PTH110 -- as in `require`
 
 
 def keys(settings: Settings) -> everlog.MasterKeys | None:
