@@ -122,6 +122,35 @@ def test_the_master_key_is_changed_by_rotating_under_both_and_taking_the_old_one
     assert everlog("show", "sea", EVERLOG_MASTER_KEY=KEY).status == 2
 
 
+def test_keys_are_joined_in_a_file_for_its_owner_only_in_the_order_that_is_given(everlog: Everlog, talk: Path):
+    for name in ("old", "new"):
+        everlog.good("keys", "new", f"{name}.key")
+    everlog.good("import", talk, "--thread", "sea", "--key-file", "old.key")
+    (everlog.home / "words.key").write_text("not base64!")
+    for taken in ("new.key", "everlog.db", "talk.jsonl"):
+        before = (everlog.home / taken).read_bytes()
+        assert everlog("keys", "join", taken, "new.key", "old.key").status == 2
+        assert (everlog.home / taken).read_bytes() == before
+    for bad in (["missing.key"], ["new.key", "words.key"], []):
+        assert everlog("keys", "join", "both.key", *bad).status == 2
+        assert not (everlog.home / "both.key").exists()
+    done = everlog.good("keys", "join", "both.key", "new.key", "old.key", "new.key", "--json").json
+    both = everlog.home / "both.key"
+    assert (done["file"], done["keys"], stat.S_IMODE(both.stat().st_mode)) == ("both.key", 2, 0o600)
+    assert both.read_text() == "".join((everlog.home / f"{name}.key").read_text() for name in ("new", "old"))
+    assert everlog("keys", "rotate", "--key-file", "both.key").status == 0
+    everlog.good("keys", "retire", "--key-file", "new.key")
+    assert everlog.good("show", "sea", "--json", "--key-file", "new.key").json[0]["text"] == SECRET
+    assert everlog("show", "sea", "--key-file", "old.key").status == 2
+
+
+def test_a_key_file_that_cannot_be_written_to_its_end_is_not_there(everlog: Everlog):
+    everlog.home.joinpath("many").write_text("\n".join(base64.b64encode(bytes([n]) * 32).decode() for n in range(20)))
+    done = everlog("keys", "join", "k", "many", room=400)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert not everlog.home.joinpath("k").exists()
+
+
 def test_rotating_a_plain_database_is_a_mistake(everlog: Everlog, talk: Path):
     everlog.good("import", talk)
     assert everlog("keys", "rotate").status == 2

@@ -97,6 +97,10 @@ class MasterKeys:
         except Mistake as error:
             raise KeyTrouble(f"the key file {error}") from error
 
+    def text(self) -> str:
+        """Return the keys as `parse` takes them, one a line."""
+        return "\n".join(base64.b64encode(key).decode("ascii") for key in self.keys)
+
     @property
     def name(self) -> str:
         return _name(self.keys[0])
@@ -182,11 +186,23 @@ def _name(key: bytes) -> str:
 
 
 def write_key_file(path: Path, text: str) -> None:
-    """Write a new key file that only its owner can read; an existing one is never overwritten."""
+    """Write a new key file that only its owner can read, down to the disk; an existing one is never overwritten.
+
+    Raises:
+        KeyTrouble: there is such a file.
+        StoreUnavailable: it cannot be written; nothing is left of it.
+    """
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(text + "\n")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
         raise KeyTrouble(f"{path} exists already; a key file is never overwritten, name another") from error
     except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        path.unlink()
         raise unwritable(path, error) from error

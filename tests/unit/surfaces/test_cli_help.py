@@ -57,6 +57,7 @@ Look after:
 Protect:
   encrypt      Turn encryption on for a database that has text already.
   keys new     Make a master key.
+  keys join    Write the master keys of several files into one, for a change of keys.
   keys rotate  Seal everything under new keys and the newest master key.
   keys retire  Show which master keys are in use no longer, and settle old erasures.
   erase        Erase a thread, a person or a tenant, and print the receipt.
@@ -156,6 +157,7 @@ Options:
 
 Commands:
   new     Make a master key.
+  join    Write the master keys of several files into one, for a change of keys.
   rotate  Seal everything under new keys and the newest master key.
   retire  Show which master keys are in use no longer, and settle old erasures.
 """)

@@ -47,6 +47,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Protect": (
         Command("encrypt", "secrets:encrypt", "Turn encryption on for a database that has text already."),
         Command("keys new", "secrets:new", "Make a master key."),
+        Command("keys join", "secrets:join", "Write the master keys of several files into one, for a change of keys."),
         Command("keys rotate", "secrets:rotate", "Seal everything under new keys and the newest master key."),
         Command(
             "keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."

@@ -1,4 +1,4 @@
-"""Commands about keys: encrypt, keys new, keys rotate, keys retire."""
+"""Commands about keys: encrypt, keys new, keys join, keys rotate, keys retire."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 from everlog import MasterKeys, Mistake, SystemClock
 from everlog.messages import JSON
 from everlog.store.keys import new_master_key, write_key_file
+from everlog.store.newfile import expanded
 from everlog.store.rotation import Progress
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line, note
@@ -72,13 +73,36 @@ def new(
         line(f"{file}: master key {name}. Keep a copy of it; without it nothing opens again.")
 
 
+def join(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")],
+    files: Annotated[list[Path], typer.Argument(metavar="KEYFILE...", help="The files of keys, the newest first.")],
+) -> None:
+    """Write the master keys of several files into one, for a change of keys.
+
+    Only its owner may read it. The first key seals what is stored from then on, all of them open.
+
+    Example:
+      everlog keys join both.key new.key old.key
+    """
+    here = session.of(context)
+    found = [key for one in files for key in MasterKeys.read(expanded(one)).keys]
+    keys = MasterKeys(keys=list(dict.fromkeys(found)))
+    write_key_file(expanded(file), keys.text())
+    if here.json:
+        document({"file": str(file), "name": keys.name, "keys": len(keys.keys)})
+    else:
+        line(f"{file}: {count(len(keys.keys), 'master key')}, of which {keys.name} seals")
+
+
 def rotate(context: typer.Context) -> None:
     """Seal everything under new keys and the newest master key.
 
-    To change the master key, put the new one before the old one, rotate, and then take the old one away.
+    To change the master key, give the new one before the old one, rotate, and then take the old one away.
 
     Example:
-      (everlog keys new; cat old.key) > both.key
+      everlog keys new new.key
+      everlog keys join both.key new.key old.key
       everlog --key-file both.key keys rotate
     """
     here = session.of(context)
