@@ -211,7 +211,7 @@ def test_addresses_that_lead_nowhere_are_refused(tmp_path: Path):
 def program(source: str, *arguments: object, timeout_s: float = 60) -> str:
     """Run a program in a process of its own and return what it printed."""
     text = PREAMBLE + textwrap.dedent(source)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     ended = subprocess.run(
         [sys.executable, "-c", text, *map(str, arguments)],
         capture_output=True,
@@ -531,7 +531,7 @@ AS_NOBODY = """
 @pytest.mark.parametrize(
     ("made", "folder_mode", "file_mode", "says"),
     [
-        (False, 0o555, None, "StoreUnavailable x.db: unable to open database file; does the folder exist"),
+        (False, 0o555, None, "StoreUnavailable x.db: unable to open database file; you may not write in the folder"),
         (True, 0o555, 0o444, "StoreUnavailable x.db: "),
         (True, 0o555, 0o000, "StoreUnavailable x.db: unable to open database file"),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from everlog.errors import Conflict, Damaged, EverlogError, Mistake, StoreUnavailable
+from everlog.store import readonly
 
 BUSY_S = 10.0
 """How long a statement waits for another process."""
@@ -34,8 +35,10 @@ def connect(
         path: the file; None for a database in memory.
         synchronous: NORMAL or FULL.
         query_only: refuse to write.
-        wal: put the file in write-ahead mode, which changes it.
+        wal: put the file in write-ahead mode, which changes it, if this user may.
     """
+    if path is not None and (reader := readonly.opened(path, BUSY_S)) is not None:
+        return reader
     raw = sqlite3.connect(
         ":memory:" if path is None else path,
         isolation_level=None,
@@ -49,6 +52,7 @@ def connect(
         raw.execute(f"PRAGMA synchronous = {synchronous}")
         if wal and path is not None:
             _switch_to_wal(raw)
+            readonly.share(path)
         if query_only:
             raw.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -90,6 +94,8 @@ def translation(error: sqlite3.DatabaseError, path: Path | None) -> Exception:
     if known is None:
         return error if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError) else _unknown(error, path)
     kind, advice = known
+    if code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        advice = readonly.hindrance(path) or advice
     return kind(f"{path or 'the database'}: {error}; {advice}")
 
 

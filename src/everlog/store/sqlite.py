@@ -9,6 +9,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,12 +17,14 @@ from everlog.errors import StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.files import connect, translated
 from everlog.store.fork import WAIT_S, Gate, survive
+from everlog.store.readonly import Changed, Still
 from everlog.store.statements import Compiled, Compiler, compiler, flat
 from everlog.store.writer import Writer
 
 T = TypeVar("T")
 
 IDLE_READERS = 8
+CHANGED_TRIES = 2
 _inherited: list[object] = []
 
 
@@ -91,6 +94,12 @@ class SQLiteEngine:
         """Run a reading unit in one snapshot."""
         if self._memory is not None:
             return self.write("read", act)
+        for _ in range(CHANGED_TRIES):
+            with suppress(Changed):
+                return self._read_once(act)
+        return self._read_once(act)
+
+    def _read_once(self, act: Callable[[Connection], T]) -> T:
         with self._gate, translated(self.path):
             raw = self._reader()
             try:
@@ -126,6 +135,8 @@ class SQLiteEngine:
                 return act(raw)
             finally:
                 raw.close()
+                if isinstance(raw, Still):
+                    raw.confirm()
 
     def close(self) -> None:
         """Finish what is queued and close every connection."""
@@ -177,7 +188,10 @@ class SQLiteEngine:
 
     def _keep(self, raw: sqlite3.Connection) -> None:
         raw.rollback()
-        if len(self._idle) < IDLE_READERS:
+        if isinstance(raw, Still):
+            raw.close()
+            raw.confirm()
+        elif len(self._idle) < IDLE_READERS:
             self._idle.append(raw)
         else:
             raw.close()
