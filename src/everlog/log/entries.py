@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from everlog.clock import micros, moment
 from everlog.errors import Conflict, Damaged, Erased, Mistake, expect
-from everlog.log import blobs, rows, threads
+from everlog.log import blobs, heads, rows, threads
 from everlog.log.bodies import KIND_NUMBER, Body, decode, encode, words
 from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
 from everlog.log.threads import END, KEY_LENGTH, ThreadRow
@@ -263,7 +263,7 @@ class _Writer:
             unit.run(rows.PUT_TURN, self._turn_rows)
         unit.run(rows.PUT_ENTRY, self._entries)
         self._blobs.finish()
-        unit.run(rows.GROW, {"thread": thread.id, "new_next": self._next, "new_turns": self._turns})
+        heads.grow(unit, thread.id, thread.key, self._next, self._turns)
         return Appended(first=thread.next, stop=self._next, turn=self._turns - 1)
 
     def _tombstone(self, message: Message, number: int) -> dict[str, Any]:

@@ -45,10 +45,12 @@ thread = Table(
     Column("generation", Integer, nullable=False),
     Column("erased_at", BigInteger),
     Column("parent", ID),
+    Column("head", LargeBinary(16)),
     UniqueConstraint("tenant", "key"),
-    info={"erase": "tombstone", "clear": ("key", "title", "parent")},
+    info={"erase": "tombstone", "clear": ("key", "title", "parent", "head")},
 )
-"""A conversation. `next` is how many entries it has, shared ones included; `generation` rises with each erasure."""
+"""A conversation. `next` is how many entries it has, shared ones included; `generation` rises with each erasure; `head` is
+a keyed hash over its id, key, `next` and `turns`."""
 
 segment = Table(
     "segment",
@@ -234,8 +236,9 @@ GROW = (
     scoped(thread)
     .update()
     .where(thread.c.thread == _by_thread)
-    .values(next=bindparam("new_next"), turns=bindparam("new_turns"))
+    .values(next=bindparam("new_next"), turns=bindparam("new_turns"), head=bindparam("new_head"))
 )
+HEAD = scoped(thread).select(thread.c.head).where(thread.c.thread == _by_thread)
 SET_TITLE = scoped(thread).update().where(thread.c.thread == _by_thread).values(title=bindparam("new_title"))
 
 SEGMENTS = (
@@ -254,13 +257,17 @@ BURY = (
     scoped(thread)
     .update()
     .where(thread.c.thread == _by_thread, thread.c.erased_at.is_(None))
-    .values(key=None, title=None, parent=None, generation=thread.c.generation + 1, erased_at=bindparam("when"))
+    .values(
+        key=None, title=None, parent=None, head=None, generation=thread.c.generation + 1, erased_at=bindparam("when")
+    )
 )
 BURY_ALL = (
     scoped(thread)
     .update()
     .where(thread.c.erased_at.is_(None))
-    .values(key=None, title=None, parent=None, generation=thread.c.generation + 1, erased_at=bindparam("when"))
+    .values(
+        key=None, title=None, parent=None, head=None, generation=thread.c.generation + 1, erased_at=bindparam("when")
+    )
 )
 TOUCH_GENERATION = (
     scoped(thread).update().where(thread.c.thread == _by_thread).values(generation=thread.c.generation + 1)

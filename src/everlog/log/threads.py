@@ -13,7 +13,7 @@ from typing import Any
 
 from everlog.clock import moment, new_id
 from everlog.errors import Erased, Mistake, UnknownThread, expect
-from everlog.log import rows
+from everlog.log import heads, rows
 from everlog.store import Unit
 from everlog.store import rows as store_rows
 from everlog.tokens import text_of, utf8
@@ -155,6 +155,7 @@ def _create(unit: Unit, key: str, *, title: str | None, parent: str | None) -> T
             "generation": 0,
             "erased_at": None,
             "parent": parent,
+            "head": heads.head(unit, thread, key, 0, 0),
         },
     )
     return ThreadRow(
@@ -204,7 +205,7 @@ def _fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None
     if at:
         last = unit.row(rows.TURN_AT, thread=parent.owner(at - 1), position=at - 1)
         turns = 0 if last is None else last[0] + 1
-    unit.run(rows.GROW, {"thread": made.id, "new_next": at, "new_turns": turns})
+    heads.grow(unit, made.id, key, at, turns)
     return ThreadRow(
         id=made.id,
         key=key,
@@ -279,7 +280,7 @@ def _id_after(thread: str, parent: str | None) -> str:
 
 
 def _thread(unit: Unit, row: tuple[Any, ...], segments: list[tuple[str, int]]) -> ThreadRow:
-    _, thread, key, title, created_at, next_, turns, generation, _, parent = row
+    _, thread, key, title, created_at, next_, turns, generation, _, parent, _ = row
     return ThreadRow(
         id=thread,
         key=key,

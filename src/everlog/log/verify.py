@@ -1,5 +1,5 @@
-"""Proof that a log is whole: positions without gaps, each row equal to its hash and where it was written, turns and blobs
-in place.
+"""Proof that a log is whole: each thread of the name and length it had, positions without gaps, each row equal to its hash
+and where it was written, turns and blobs in place.
 
 Nothing else would notice a changed or missing row. Each page is its own short unit, so a store can be verified while
 it is in use.
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from everlog.errors import Damaged, Erased
-from everlog.log import blobs, rows, threads
+from everlog.log import blobs, heads, rows, threads
 from everlog.log.bodies import blob_name, decode
 from everlog.log.entries import pages, row_hash
 from everlog.log.fingerprints import GENESIS, Fingerprints
@@ -59,18 +59,27 @@ class _Place:
 
 def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
     """Check a thread, shared entries included, page by page."""
-    row = store.read(tenant, partial(threads.load, thread=thread))
-    yield Verified(thread=thread, stop=0, of=row.next, faults=tuple(_segments(row)))
+    row, faults = store.read(tenant, partial(_begin, thread=thread))
+    yield Verified(thread=thread, stop=0, of=row.next, faults=tuple(faults))
     place = _Place()
     for owner, start, stop in row.spans(0, row.next):
         for begin, end in pages(start, stop):
-            faults, place, erased = store.read(
+            found, place, erased = store.read(
                 tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, place=place)
             )
-            yield Verified(thread=thread, stop=end, of=row.next, erased=erased, faults=tuple(faults))
+            yield Verified(thread=thread, stop=end, of=row.next, erased=erased, faults=tuple(found))
     beyond = store.read(tenant, partial(_beyond, row=row, turn=place.turn))
     if beyond:
         yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
+
+
+def _begin(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
+    row = threads.load(unit, thread)
+    faults = list(_segments(row))
+    if not heads.fits(unit, row.id, row.key, row.next, row.turns):
+        what = "its name, or how many entries and turns it has, is not what was stored"
+        faults.append(Fault(thread=thread, i=None, what=what))
+    return row, faults
 
 
 def _segments(row: ThreadRow) -> Iterator[Fault]:

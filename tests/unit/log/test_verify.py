@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from everlog import Everlog, MasterKeys, Media, Message, NewTurn, Origin
+from everlog import Conversation, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
 from everlog.log import Fault
 from everlog.store import open_store
 from everlog.store.sqlite import SQLiteEngine
@@ -56,6 +57,7 @@ def test_a_log_that_is_whole_has_no_faults(memory: Everlog):
     assert {part.stop for part in parts if part.thread == memory.thread("f").id} == {0, 5, 7}
 
 
+HEAD = "its name, or how many entries and turns it has, is not what was stored"
 HERE = "tenant = 'default' AND thread = :t"
 DAMAGES: dict[str, tuple[str, int, str]] = {
     "another body": (
@@ -150,7 +152,52 @@ def test_stretches_that_do_not_fit_together_are_found(memory: Everlog, statement
 
 def test_a_wrong_count_of_turns_is_found(memory: Everlog):
     execute(memory, f"UPDATE thread SET turns = turns + 1 WHERE {HERE}")
-    assert [fault.what for fault in faults(memory, "t")] == ["its last turn is 4, but it counts 6"]
+    assert [fault.what for fault in faults(memory, "t")] == [HEAD, "its last turn is 4, but it counts 6"]
+
+
+def cut(n: int, turns: int, who: str = "t") -> tuple[str, ...]:
+    """Return what takes away a thread's entries from `n` on so that all of it fits together."""
+    here = HERE.replace(":t", f":{who}")
+    return (
+        f"DELETE FROM entry WHERE {here} AND i >= {n}",
+        f"DELETE FROM turn WHERE {here} AND n >= {turns}",
+        f"UPDATE thread SET next = {n}, turns = {turns} WHERE {here}",
+    )
+
+
+@pytest.mark.parametrize("head", ["", ", head = NULL", ", head = zeroblob(16)", ", head = (SELECT head FROM thread)"])
+def test_an_end_that_was_cut_off_with_all_that_belongs_to_it_is_found(memory: Everlog, head: str):
+    entries, turns, thread = cut(4, 2)
+    execute(memory, entries, turns, thread.replace(" WHERE", f"{head} WHERE"))
+    assert [(fault.i, fault.what) for fault in faults(memory, "t")] == [(None, HEAD)]
+
+
+def test_the_end_of_a_fork_that_was_cut_off_down_to_what_it_shares_is_found(memory: Everlog):
+    execute(memory, *cut(5, 3, "f"))
+    assert [(fault.i, fault.what) for fault in faults(memory, "f")] == [(None, HEAD)]
+
+
+def test_a_fork_that_has_nothing_of_its_own_and_a_thread_without_entries_have_their_heads(memory: Everlog):
+    memory.thread("t").fork(2, "bare")
+    memory.add(Conversation(key="empty", messages=(), title="nothing yet"))
+    memory.store.write("default", partial(log.ensure, key="made"), name="test")
+    for key in ("bare", "empty", "made"):
+        assert faults(memory, key) == []
+
+
+@pytest.mark.parametrize("with_heads", [False, True])
+def test_two_threads_that_changed_names_are_found(memory: Everlog, with_heads: bool):
+    ids = {"t": memory.thread("t").id, "f": memory.thread("f").id}
+    engine = memory.store.engine
+    assert isinstance(engine, SQLiteEngine)
+    heads = dict(engine.maintain(lambda raw: raw.execute("SELECT thread, head FROM thread").fetchall()))
+    for key in "tf":
+        engine.maintain(lambda raw, key=key: raw.execute("UPDATE thread SET key = ? WHERE key = ?", (key * 2, key)))  # type: ignore[misc]
+    for key, other in (("t", "f"), ("f", "t")):
+        new = (key, heads[ids[key]] if with_heads else heads[ids[other]], ids[other])
+        engine.maintain(lambda raw, new=new: raw.execute("UPDATE thread SET key = ?, head = ? WHERE thread = ?", new))  # type: ignore[misc]
+    for key in ("t", "f"):
+        assert [(fault.i, fault.what) for fault in faults(memory, key)] == [(None, HEAD)]
 
 
 def test_words_that_stand_unsealed_in_an_encrypted_database_are_found(memory: Everlog):

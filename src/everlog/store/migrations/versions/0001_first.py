@@ -203,6 +203,7 @@ def upgrade() -> None:
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("erased_at", sa.BigInteger()),
         sa.Column("parent", sa.String(32)),
+        sa.Column("head", sa.LargeBinary(length=16)),
         sa.PrimaryKeyConstraint("tenant", "thread", name="pk_thread"),
         sa.UniqueConstraint("tenant", "key", name="uq_thread_tenant_key"),
     )
