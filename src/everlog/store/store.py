@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from everlog.clock import Clock, SystemClock
-from everlog.errors import KeyTrouble, Mistake, StoreUnavailable, expect
+from everlog.errors import Damaged, KeyTrouble, Mistake, StoreUnavailable, expect
 from everlog.store import rows
 from everlog.store.engine import Connection
 from everlog.store.keys import MISSING_KEY, KeyProvider
@@ -87,9 +87,16 @@ class Store:
         return self.engine.read(self._unit(EVERYONE, act, writes=False))
 
     def encryption(self) -> str:
-        """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`."""
+        """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`.
+
+        Raises:
+            Damaged: the database does not say.
+        """
         found = dict[str, str](self.everywhere(lambda unit: unit.rows(rows.STATE)))
-        return found.get("encryption", "on")
+        state = found.get("encryption")
+        if state not in ("off", "on", "complete"):
+            raise Damaged("the database does not say whether it is encrypted: it is damaged; restore a backup")
+        return state
 
     def wrappers(self) -> set[str]:
         """Return the names of the master keys that tenants' keys are wrapped with."""
