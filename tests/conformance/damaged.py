@@ -107,7 +107,7 @@ def _named(value: Any) -> str:
 
 def no_text(_: Any) -> bytes:
     """Put in invalid UTF-8 that is said to be a text."""
-    return b"a\xffb"
+    return SECRET.encode() + b"\xff"
 
 
 def shortened(value: Any) -> Any:

@@ -19,7 +19,7 @@ import everlog
 from everlog import Damaged, EverlogError
 from everlog.store import metadata
 from everlog.store.keys import MasterKeys
-from tests.conformance.damaged import SECRET, Damage, apply, damages, run_command, sample, tables, troubles
+from tests.conformance.damaged import SECRET, Damage, apply, damages, no_text, run_command, sample, tables, troubles
 
 KEYS = MasterKeys(keys=[bytes(range(32))])
 TABLES = [table.name for table in tables()]
@@ -126,6 +126,23 @@ def test_verification_finds_a_value_that_no_column_of_its_kind_can_hold(damaged:
         if not found or any(SECRET in fault.what for fault in found):
             missed.append(column.name)
     assert missed == []
+
+
+def test_a_column_that_is_no_text_is_damage_and_is_not_quoted(damaged: Damaging):
+    path = damaged(Damage("entry", "model", no_text, last=True), False)
+    assert path is not None
+    with everlog.open(path) as memory:
+        errors = []
+        for key in ("talk", "side", "deep"):
+            with suppress(EverlogError):
+                list(memory.thread(key).entries())
+                continue
+            with pytest.raises(Damaged, match="holds a text that is no text") as raised:
+                list(memory.thread(key).entries())
+            errors.append(raised.value)
+    assert errors
+    for error in errors:
+        assert SECRET not in f"{error} {error.__cause__}"
 
 
 def test_a_flipped_byte_in_the_schema_is_an_error_of_ours(samples: dict[bool, Path], tmp_path: Path):
