@@ -9,6 +9,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import pytest
 from sqlalchemy import Column, Integer, LargeBinary
 
 import everlog
-from everlog import Damaged, EverlogError
-from everlog.store import metadata
+from everlog import Damaged, EverlogError, log
+from everlog.log import rows as log_rows
+from everlog.store import Store, Unit, metadata
 from everlog.store.keys import MasterKeys
 from tests.conformance.damaged import SECRET, Damage, apply, damages, no_text, run_command, sample, tables, troubles
 
@@ -128,21 +130,33 @@ def test_verification_finds_a_value_that_no_column_of_its_kind_can_hold(damaged:
     assert missed == []
 
 
+def test_a_number_that_no_thread_can_have_is_damage_in_every_store(store: Store):
+    with everlog.Everlog(store) as memory:
+        thread = memory.thread("talk")
+        thread.append("user", "hello")
+        wrong = {"thread": thread.id, "new_next": -1, "new_turns": 1}
+        store.write("default", lambda unit: unit.run(log_rows.GROW, wrong), name="test.damage")
+        for act in (thread.row, lambda: thread.append("user", "more"), lambda: thread.tree.view(1000)):
+            with pytest.raises(Damaged, match="'next' holds a number that is out of its range"):
+                act()
+        faults = [fault for part in memory.verify() for fault in part.faults]
+        assert [(fault.thread, "'next'" in fault.what) for fault in faults] == [(thread.id, True)]
+
+
 def test_a_column_that_is_no_text_is_damage_and_is_not_quoted(damaged: Damaging):
-    path = damaged(Damage("entry", "model", no_text, last=True), False)
+    path = damaged(Damage("entry", "model", no_text), False)
     assert path is not None
     with everlog.open(path) as memory:
-        errors = []
-        for key in ("talk", "side", "deep"):
-            with suppress(EverlogError):
-                list(memory.thread(key).entries())
-                continue
-            with pytest.raises(Damaged, match="holds a text that is no text") as raised:
-                list(memory.thread(key).entries())
-            errors.append(raised.value)
-    assert errors
-    for error in errors:
+        with pytest.raises(Damaged, match="holds a text that is no text") as raised:
+            list(memory.thread("talk").entries())
+        with pytest.raises(Damaged, match="holds a text that is no text") as in_writer:
+            memory.store.write("default", partial(_all, thread=memory.thread("talk").id), name="test.read")
+    for error in (raised.value, in_writer.value):
         assert SECRET not in f"{error} {error.__cause__}"
+
+
+def _all(unit: Unit, thread: str) -> None:
+    log.read(unit, log.load(unit, thread))
 
 
 def test_a_flipped_byte_in_the_schema_is_an_error_of_ours(samples: dict[bool, Path], tmp_path: Path):

@@ -250,11 +250,6 @@ def names(unit: Unit) -> list[tuple[str, str]]:
     return [(thread, key) for thread, key in unit.rows(rows.NAMES)]
 
 
-def strays(unit: Unit) -> list[str]:
-    """Return the ids of threads of which there are entries, but no row that says so."""
-    return sorted({owner for (owner,) in unit.rows(rows.OWNERS)}.difference(ids(unit)))
-
-
 def entitle(unit: Unit, thread: ThreadRow, title: str | None) -> None:
     """Set a thread's title."""
     if title != thread.title:

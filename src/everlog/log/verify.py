@@ -102,7 +102,8 @@ def around(store: Store, tenant: str) -> list[Fault]:
 
 def _strays(unit: Unit) -> list[Fault]:
     what = "there are entries of a thread whose own row is missing"
-    return [Fault(thread=thread, i=None, what=what) for thread in threads.strays(unit)]
+    owners = {owner for (owner,) in unit.rows(rows.OWNERS)}
+    return [Fault(thread=thread, i=None, what=what) for thread in sorted(owners.difference(threads.ids(unit)))]
 
 
 def _begun(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:

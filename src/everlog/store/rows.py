@@ -1,7 +1,7 @@
 """Tables of the store itself: tenants, wrapped keys, receipts of erasure, and one row of state for the whole database.
 
 Column `info`: `sealed` marks a value sealed under the data key of the row's owner (its first key column after the
-tenant). Table `info["erase"]` says how erasure finds the rows: see `erase.py`;
+tenant), `holds` says what there can be (`shapes.py`). Table `info["erase"]` says how erasure finds the rows: see `erase.py`;
 `info["everyone"]` marks the few tables that a statement named in `unscoped` may read across tenants.
 """
 

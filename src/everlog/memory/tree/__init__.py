@@ -23,7 +23,7 @@ from everlog.memory.tree.schemas import SCHEMAS
 from everlog.memory.tree.search import Found, Hit, Mask, search
 from everlog.memory.tree.tools import Tools
 from everlog.memory.tree.tree import Tree
-from everlog.memory.tree.upkeep import ENTRIES, Made, drop, made, stale
+from everlog.memory.tree.upkeep import ENTRIES, Made, drop, made, reach, stale
 from everlog.memory.tree.verify import verify
 from everlog.memory.tree.views import LOW_MARK, show
 
@@ -54,6 +54,7 @@ __all__ = [
     "made",
     "parse",
     "prompts",
+    "reach",
     "read",
     "search",
     "show",

@@ -124,6 +124,13 @@ MADE = (
     .group_by(node.c.prompt, node.c.model, node.c.fallback)
 )
 
+LAST_LEAF = (
+    scoped(node)
+    .select(node.c.nid)
+    .where(node.c.thread == bindparam("thread"), node.c.nid < bindparam("stop"))
+    .order_by(node.c.nid.desc())
+    .limit(1)
+)
 DROP_NODES = (
     scoped(node)
     .delete()
