@@ -10,8 +10,15 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from everlog.errors import Damaged
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+TIMES = range(
+    (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND,
+    (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND + 1,
+)
+"""The time stamps there can be: those of the years 1 to 9999."""
 
 
 class Clock(Protocol):
@@ -48,7 +55,13 @@ def micros(moment: datetime) -> int:
 
 
 def moment(micros: int) -> datetime:
-    """Return the aware UTC datetime of a stored time stamp."""
+    """Return the aware UTC datetime of a stored time stamp.
+
+    Raises:
+        Damaged: it is that of no time.
+    """
+    if micros not in TIMES:
+        raise Damaged("a stored time is outside the years 1 to 9999; `everlog verify` says where")
     return EPOCH + timedelta(microseconds=micros)
 
 

@@ -24,9 +24,9 @@ from everlog import log
 from everlog.clock import Clock, SystemClock
 from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
-from everlog.conversation.thread import Thread
-from everlog.errors import Erased, Mistake, UnknownThread, expect
-from everlog.log import Receipt, ThreadRow, Verified
+from everlog.conversation.thread import Thread, verified
+from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect
+from everlog.log import Fault, Receipt, ThreadRow, Verified
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit, open_store
@@ -87,6 +87,10 @@ class Everlog:
         while found := self.store.read(self.name, partial(_page, after=after)):
             yield from (overview for _, overview in found)
             after = found[-1][0]
+
+    def keys(self) -> dict[str, str]:
+        """Return the keys of the tenant's threads, by our own ids, in the order they were made; nothing else is read."""
+        return dict(self.store.read(self.name, log.names))
 
     def add(self, conversation: Conversation, *, on_progress: Arrived | None = None) -> Added:
         """Bring in a conversation from elsewhere; what is here already is recognised and not stored again.
@@ -157,16 +161,23 @@ class Everlog:
         )
 
     def verify(self, key: str | None = None) -> Iterator[Verified]:
-        """Check one thread, or all of them: positions, hashes, turns, large parts. Lines of the tree are checked when they are read.
+        """Check one thread, or all of them: positions, hashes, turns, large parts, and that trees can be shown.
 
-        Of all of them, one that is erased meanwhile is left out from there on.
+        What is damaged is said, and not raised. Of all of them, one that is erased meanwhile is left out from there on.
         """
         if key is not None:
             yield from self.thread(key).verify()
             return
-        for name in [overview.key for overview in self.threads()]:
+        try:
+            threads = list(self.keys())
+        except Damaged as error:
+            threads = []
+            yield Verified(thread="", stop=0, of=0, faults=(Fault(thread="", i=None, what=str(error)),))
+        for thread in threads:
             with unless_erased():
-                yield from self.thread(name).verify()
+                yield from verified(self.store, self.name, thread)
+        if faults := log.around(self.store, self.name):
+            yield Verified(thread="", stop=0, of=0, faults=tuple(faults))
 
     def encrypt(self) -> Iterator[Progress]:
         """Seal everything that a plain database holds; it must be opened with keys and `encrypting=True`."""

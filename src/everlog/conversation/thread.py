@@ -11,6 +11,7 @@ from everlog.conversation.tree import Tree
 from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
 from everlog.log.threads import END
+from everlog.memory import tree
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
@@ -176,8 +177,14 @@ class Thread:
         return run(self._store, self._tenant, self.id, memory, compactor, options=options, on_progress=on_progress)
 
     def verify(self) -> Iterator[Verified]:
-        """Check the thread page by page: positions, hashes, turns, large parts."""
-        return log.verify(self._store, self._tenant, self.id)
+        """Check the thread page by page: positions, hashes, turns, large parts, and that its tree can be shown.
+
+        Raises:
+            Erased: the thread was erased.
+            UnknownThread: there is no such thread.
+        """
+        known = self._id or self._store.read(self._tenant, partial(log.known, key=self.key))
+        return verified(self._store, self._tenant, known or self.id)
 
     def row(self) -> ThreadRow:
         """Return what the database says of the thread now."""
@@ -201,6 +208,16 @@ class Thread:
             shared=shared,
             instructions=self.instructions(),
         )
+
+
+def verified(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
+    """Check a thread by its id: the log, and if its row can be read at all, the tree."""
+    readable = True
+    for part in log.verify(store, tenant, thread):
+        readable = readable and not (part.of == 0 and part.faults)
+        yield part
+    if readable:
+        yield from tree.verify(store, tenant, thread)
 
 
 def _check(turns: Sequence[NewTurn]) -> None:

@@ -153,7 +153,7 @@ class Tree:
         Raises:
             Erased: the thread was erased.
         """
-        start = self._store.read(self._tenant, partial(log.load, thread=self._thread)).next
+        start = self._store.read(self._tenant, partial(memory.reach, thread=self._thread))
         dropped = 0
         while True:
             start = max(0, start - memory.ENTRIES)

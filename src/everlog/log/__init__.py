@@ -28,12 +28,13 @@ from everlog.log.threads import (
     known,
     listed,
     load,
+    names,
     variant,
     variants,
 )
 from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
-from everlog.log.verify import Fault, Verified, verify
+from everlog.log.verify import Fault, Verified, around, verify
 
 __all__ = [
     "Append",
@@ -56,6 +57,7 @@ __all__ = [
     "answer",
     "answered",
     "append",
+    "around",
     "at",
     "back",
     "begins",
@@ -86,6 +88,7 @@ __all__ = [
     "load",
     "media_totals",
     "members",
+    "names",
     "prints",
     "read",
     "receipts",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, assert_never
 
-from everlog.errors import Damaged
+from everlog.errors import Damaged, expect
 from everlog.messages import JSON, KINDS, Call, Kind, Media, Message, Part, Result, Unknown
 from everlog.store.keys import digest
 from everlog.tokens import text_of, utf8
@@ -18,6 +18,10 @@ from everlog.tokens import text_of, utf8
 KIND_NUMBER: Mapping[Kind, int] = {kind: number for number, kind in enumerate(KINDS)}
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+_UNLIKE = (ValueError, TypeError, IndexError, KeyError, AttributeError, RecursionError)
+_NOT_STORED = "a message is not what was stored; `everlog verify` says which"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +66,24 @@ def decode(
             model=model,
             meta=meta or {},
         )
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError):
-        raise Damaged("a message is not what was stored; `everlog verify` says which") from None
+    except _UNLIKE:
+        raise Damaged(_NOT_STORED) from None
 
 
 def words(plain: bytes) -> tuple[str, tuple[Part, ...]]:
-    """Return the words of a body, and its parts without the bytes of media."""
-    fields = json.loads(text_of(plain))
-    return fields[0], tuple(_parse(part, None) for part in fields[2] or ()) if len(fields) > 2 else ()
+    """Return the words of a body, and its parts without the bytes of media.
+
+    Raises:
+        Damaged: the body is not what was stored.
+    """
+    try:
+        fields = json.loads(text_of(plain))
+        parts = tuple(_parse(part, None) for part in fields[2] or ()) if len(fields) > 2 else ()
+        expect(fields[0], str, "words are a str")
+    except _UNLIKE:
+        raise Damaged(_NOT_STORED) from None
+    else:
+        return fields[0], parts
 
 
 def blob_name(content: bytes, secret: bytes) -> str:

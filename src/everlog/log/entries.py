@@ -24,7 +24,7 @@ from everlog.log.turns import NewTurn, TurnState
 from everlog.messages import KINDS, Entry, Kind, Message, Origin, Part
 from everlog.store import Unit
 from everlog.store.keys import digest
-from everlog.tokens import size_bytes, text_of, utf8
+from everlog.tokens import size_bytes, utf8
 
 PAGE = 1000
 """Entries read by one statement."""
@@ -127,16 +127,19 @@ def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None,
     found: list[Entry] = []
     for owner, begin, end in thread.spans(max(0, start), min(thread.next, thread.next if stop is None else stop)):
         stored = unit.rows(rows.ENTRIES, thread=owner, start=begin, stop=end, limit=end - begin)
-        if len(stored) != end - begin:
-            raise Damaged(f"{end - begin - len(stored)} of the entries {begin} to {end - 1} are missing; run verify")
+        _whole(stored, end - begin, begin, end)
         origins = _origins(unit, owner, stored)
         found += [entry_of(unit, owner, row, origins.get(row[2], Origin()), media=media) for row in stored]
     return found
 
 
 def seen(unit: Unit, thread: ThreadRow) -> list[Print]:
-    """Return what alignment knows of a thread's entries, from position 0 on."""
-    return [
+    """Return what alignment knows of a thread's entries, from position 0 on.
+
+    Raises:
+        Damaged: an entry is missing.
+    """
+    found = [
         Print(
             fp=ERASED if fp is None else bytes(fp),
             kind=KINDS[kind],
@@ -146,32 +149,54 @@ def seen(unit: Unit, thread: ThreadRow) -> list[Print]:
         for owner, start, stop in thread.spans(0, thread.next)
         for kind, fp, call, size in unit.rows(rows.PRINTS, thread=owner, start=start, stop=stop)
     ]
+    _whole(found, thread.next, 0, thread.next)
+    return found
 
 
 def at(unit: Unit, thread: ThreadRow, positions: Iterable[int], *, media: bool = False) -> dict[int, Entry]:
-    """Return the entries at some positions, by position."""
+    """Return the entries at some positions, by position.
+
+    Raises:
+        Damaged: one of them is missing.
+    """
     wanted: dict[str, list[int]] = {}
     for i in positions:
         if 0 <= i < thread.next:
             wanted.setdefault(thread.owner(i), []).append(i)
-    return {
-        row[0]: entry_of(unit, owner, row, Origin(), media=media)
-        for owner, mine in wanted.items()
-        for row in unit.rows(rows.ENTRIES_AT, thread=owner, positions=mine)
-    }
+    found: dict[int, Entry] = {}
+    for owner, mine in wanted.items():
+        stored = unit.rows(rows.ENTRIES_AT, thread=owner, positions=mine)
+        _whole(stored, len(mine), min(mine), max(mine) + 1)
+        found |= {row[0]: entry_of(unit, owner, row, Origin(), media=media) for row in stored}
+    return found
 
 
 def back(unit: Unit, thread: ThreadRow, stop: int, limit: int) -> list[Said]:
-    """Return up to `limit` entries below `stop`, the newest first, as a scan sees them."""
+    """Return up to `limit` entries below `stop`, the newest first, as a scan sees them.
+
+    Raises:
+        Damaged: one of them is missing.
+    """
     found: list[Said] = []
     stop = min(stop, thread.next)
     for owner, begin, end in reversed(list(thread.spans(max(0, stop - limit), stop))):
-        for i, kind, _, at_us, _, _, body in unit.rows(
-            rows.ENTRIES_BACK, thread=owner, start=begin, stop=end, limit=end - begin
-        ):
+        stored = unit.rows(rows.ENTRIES_BACK, thread=owner, start=begin, stop=end, limit=end - begin)
+        _whole(stored, end - begin, begin, end)
+        for i, kind, _, at_us, _, _, body in stored:
             text, parts = (None, ()) if body is None else words(unit.open(rows.entry.c.body, (owner, i), body))
             found.append(Said(i, KINDS[kind], at_us, text, parts))
     return found
+
+
+def _whole(stored: Sequence[object], size: int, start: int, stop: int) -> None:
+    """Make sure that none of some entries is missing.
+
+    Raises:
+        Damaged: one is.
+    """
+    if len(stored) != size:
+        what = f"{size - len(stored)} of the entries {start} to {stop - 1} are missing"
+        raise Damaged(f"{what}; `everlog verify` says which, and a backup has them")
 
 
 def entry_of(unit: Unit, owner: str, row: Sequence[Any], origin: Origin, *, media: bool) -> Entry:
@@ -245,7 +270,7 @@ class _Writer:
     def _shared_turn_row(self, turn: NewTurn, number: int) -> dict[str, Any]:
         """Return the row for this thread's part of a turn that began in another one: it is the same person's."""
         _, owner, _, first, _, learn, at, _, _, session, user, project, scope, model, timezone, body = self._last_turn
-        cwd = None if body is None else text_of(self._unit.open(rows.turn.c.body, (owner, number), body))
+        cwd = None if body is None else self._unit.open_text(rows.turn.c.body, (owner, number), body)
         part = NewTurn(
             messages=turn.messages,
             state=turn.state,
@@ -384,6 +409,8 @@ def _repeated(turns: Sequence[NewTurn], found: Sequence[Any], secret: bytes) -> 
     if not all(found):
         raise Conflict("some of these turns were stored before, by their client keys, and some were not")
     for turn, (number, _, content) in zip(turns, found, strict=True):
+        if content is None:
+            raise Damaged(f"turn {number} has a client key, but not what tells its content; `everlog verify` says more")
         if _content(secret, turn, [encode(message, secret) for message in turn.messages]) != bytes(content):
             raise Conflict(f"client key {turn.client_key!r} was used before, in turn {number}, with other content")
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(found)):
@@ -405,7 +432,7 @@ def _origins(unit: Unit, owner: str, stored: Sequence[Sequence[Any]]) -> dict[in
     for row in unit.rows(rows.TURNS, thread=owner, start=stored[0][2], stop=stored[-1][2] + 1):
         number, session, user, project, body = row[2], row[9], row[10], row[11], row[15]
         if session or user or project or body:
-            cwd = None if body is None else text_of(unit.open(rows.turn.c.body, (owner, number), body))
+            cwd = None if body is None else unit.open_text(rows.turn.c.body, (owner, number), body)
             found[number] = Origin(session=session, user=user, project=project, cwd=cwd)
     return found
 

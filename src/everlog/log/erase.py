@@ -16,6 +16,7 @@ from everlog.log.entries import pages
 from everlog.log.forget import Dropped, begun, bury_marked, mark
 from everlog.log.handover import HeirGone, enter
 from everlog.log.receipts import UNFINISHED, Receipt, State, note, receipts
+from everlog.log.threads import END
 from everlog.store import Store, Unit, sealed
 from everlog.store import rows as store_rows
 from everlog.store.residue import residue
@@ -131,9 +132,8 @@ def _inherit(unit: Unit, receipt: Receipt, owner: str, heir: handover.Heir) -> R
 
 def _clear(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
     """Make a buried thread's entries tombstones, drop its other rows, and destroy its key."""
-    highest = store.read(tenant, lambda unit: unit.row(rows.HIGHEST, thread=thread))
-    stop = 0 if highest is None or highest[0] is None else highest[0] + 1
-    for begin, end in pages(0, stop):
+    stop = store.read(tenant, partial(_stop_of, thread=thread))
+    for begin, end in (*pages(0, stop), (stop, END)):
         act = partial(_clear_entries, receipt=receipt, thread=thread, start=begin, stop=end)
         receipt = store.write(tenant, act, name="erase.entries")
     for table in sealed.tables("thread"):
@@ -141,6 +141,13 @@ def _clear(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
         receipt = store.write(tenant, drop, name="erase.rows")
     store.write(tenant, lambda unit: unit.count(store_rows.DROP_KEYS, owner=thread), name="erase.key")
     return receipt
+
+
+def _stop_of(unit: Unit, thread: str) -> int:
+    """Return the position after a thread's own last entry; what stands above its end has no place there."""
+    counted = unit.row(rows.THREAD, thread=thread)
+    last = unit.row(rows.LAST_WITHIN, thread=thread, start=0, stop=END if counted is None else counted[5])
+    return 0 if last is None else int(last[0]) + 1
 
 
 def _clear_entries(unit: Unit, receipt: Receipt, thread: str, start: int, stop: int) -> Receipt:

@@ -9,7 +9,7 @@ from everlog.log import rows
 from everlog.log.threads import ThreadRow
 from everlog.store import Unit
 from everlog.store.keys import digest
-from everlog.tokens import text_of, utf8
+from everlog.tokens import utf8
 
 KEPT = 8
 """Distinct instructions kept for a thread."""
@@ -42,6 +42,6 @@ def instruct(unit: Unit, thread: ThreadRow, texts: Iterable[str]) -> None:
 def instructions(unit: Unit, thread: ThreadRow) -> list[str]:
     """Return the instructions of a thread, oldest first."""
     return [
-        text_of(unit.open(rows.instruction.c.body, (thread.id, fp), body))
+        unit.open_text(rows.instruction.c.body, (thread.id, fp), body)
         for fp, _, body in unit.rows(rows.INSTRUCTIONS, thread=thread.id)
     ]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from everlog.errors import Damaged, expect
 from everlog.store import Store, Unit
 from everlog.store import rows as store_rows
 
@@ -66,15 +67,24 @@ def note(unit: Unit, receipt: Receipt, state: State | None = None) -> Receipt:
 
 
 def _receipt(row: Sequence[Any]) -> Receipt:
-    report = json.loads(row[6])
-    return Receipt(
-        id=row[1],
-        target=row[2],
-        state=row[3],
-        threads=tuple(report["threads"]),
-        entries=report["entries"],
-        rows=report["rows"],
-        handed_over=report["handed_over"],
-        holds=tuple(report["holds"]),
-        wrapper=row[5],
-    )
+    _, id_, target, state, _, wrapper, report = row
+    try:
+        said = json.loads(report)
+        return Receipt(
+            id=id_,
+            target=target,
+            state=state,
+            threads=tuple(_checked(one, str) for one in said["threads"]),
+            entries=_checked(said["entries"], int),
+            rows=_checked(said["rows"], int),
+            handed_over=_checked(said["handed_over"], int),
+            holds=tuple(_checked(one, str) for one in said["holds"]),
+            wrapper=wrapper,
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise Damaged(f"the receipt {id_} of an erasure is damaged: its report is none; a backup has it") from None
+
+
+def _checked(value: Any, kind: type) -> Any:
+    expect(value, kind, "it is of another kind")
+    return value

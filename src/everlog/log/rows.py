@@ -24,12 +24,17 @@ from sqlalchemy import (
     func,
 )
 
+from everlog.log.turns import TurnState
 from everlog.messages import KINDS
 from everlog.store.rows import ID, KEY, TENANT
 from everlog.store.sealed import Share
+from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
 from everlog.store.statements import among, joined, metadata, scoped
 
 SEALED = {"sealed": True}
+POSITION = {"holds": range(1 << 40)}
+COUNTED = {"holds": range((1 << 40) + 1)}
+"""Positions and numbers of entries, of which a thread can have as many as the addresses of its tree can name."""
 BY_THREAD: dict[str, object] = {"erase": "thread"}
 
 thread = Table(
@@ -39,11 +44,11 @@ thread = Table(
     Column("thread", ID, primary_key=True),
     Column("key", KEY),
     Column("title", LargeBinary, info=SEALED),
-    Column("created_at", BigInteger, nullable=False),
-    Column("next", BigInteger, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("generation", Integer, nullable=False),
-    Column("erased_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
+    Column("next", BigInteger, nullable=False, info=COUNTED),
+    Column("turns", Integer, nullable=False, info=COUNT),
+    Column("generation", Integer, nullable=False, info=COUNT),
+    Column("erased_at", BigInteger, info=TIME),
     Column("parent", ID),
     Column("head", LargeBinary(16)),
     UniqueConstraint("tenant", "key"),
@@ -57,9 +62,9 @@ segment = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("n", Integer, primary_key=True, autoincrement=False, info=COUNT),
     Column("owner", ID, nullable=False),
-    Column("upto", BigInteger, nullable=False),
+    Column("upto", BigInteger, nullable=False, info=COUNTED),
     Index(None, "tenant", "owner"),
     info=BY_THREAD,
 )
@@ -70,11 +75,11 @@ entry = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("i", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", SmallInteger, nullable=False),
-    Column("turn", Integer, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("size", Integer, nullable=False),
+    Column("i", BigInteger, primary_key=True, autoincrement=False, info=POSITION),
+    Column("kind", SmallInteger, nullable=False, info={"holds": range(len(KINDS))}),
+    Column("turn", Integer, nullable=False, info=COUNT),
+    Column("at", BigInteger, nullable=False, info=TIME),
+    Column("size", Integer, nullable=False, info=COUNT),
     Column("fp", LargeBinary(16)),
     Column("chain", LargeBinary(16)),
     Column("call", LargeBinary(16)),
@@ -97,11 +102,11 @@ turn = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),
-    Column("first", BigInteger, nullable=False),
-    Column("state", SmallInteger, nullable=False),
-    Column("learn", SmallInteger, nullable=False),
-    Column("at", BigInteger, nullable=False),
+    Column("n", Integer, primary_key=True, autoincrement=False, info=COUNT),
+    Column("first", BigInteger, nullable=False, info=POSITION),
+    Column("state", SmallInteger, nullable=False, info={"holds": range(len(TurnState))}),
+    Column("learn", SmallInteger, nullable=False, info=FLAG),
+    Column("at", BigInteger, nullable=False, info=TIME),
     Column("client_key", KEY),
     Column("content", LargeBinary(16)),
     Column("session", KEY),
@@ -123,8 +128,8 @@ blob = Table(
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
     Column("name", ID, primary_key=True),
-    Column("size", BigInteger, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False, info=SIZE),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
     Column("body", LargeBinary, info=SEALED),
     info=BY_THREAD,
 )
@@ -136,7 +141,7 @@ blob_use = Table(
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
     Column("name", ID, primary_key=True),
-    Column("i", BigInteger, primary_key=True, autoincrement=False),
+    Column("i", BigInteger, primary_key=True, autoincrement=False, info=POSITION),
     info=BY_THREAD,
 )
 """Which entries show a blob: the last one to be erased takes it along."""
@@ -147,7 +152,7 @@ instruction = Table(
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
     Column("fp", String(32), primary_key=True),
-    Column("created_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
     Column("body", LargeBinary, info=SEALED),
     info=BY_THREAD,
 )
@@ -160,7 +165,7 @@ session = Table(
     Column("principal", KEY, primary_key=True),
     Column("id", KEY, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("at", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False, info=TIME),
     Index(None, "tenant", "thread"),
     info=BY_THREAD,
 )
@@ -173,8 +178,8 @@ response = Table(
     Column("principal", KEY, primary_key=True),
     Column("id", KEY, primary_key=True),
     Column("thread", ID, nullable=False),
-    Column("i", BigInteger, nullable=False),
-    Column("at", BigInteger, nullable=False),
+    Column("i", BigInteger, nullable=False, info=POSITION),
+    Column("at", BigInteger, nullable=False, info=TIME),
     Index(None, "tenant", "thread"),
     info=BY_THREAD,
 )
@@ -272,9 +277,10 @@ BURY_ALL = (
 TOUCH_GENERATION = (
     scoped(thread).update().where(thread.c.thread == _by_thread).values(generation=thread.c.generation + 1)
 )
+NAMES = scoped(thread).select(thread.c.thread, thread.c.key).where(thread.c.key.is_not(None)).order_by(thread.c.thread)
 THREAD_IDS = scoped(thread).select(thread.c.thread).order_by(thread.c.thread)
 
-_bare_size = case({n: len(kind) + 2 for n, kind in enumerate(KINDS)}, value=entry.c.kind)
+_bare_size = case({n: len(kind) + 2 for n, kind in enumerate(KINDS)}, value=entry.c.kind, else_=0)
 _ENTRY = (entry.c.i, entry.c.kind, entry.c.turn, entry.c.at, entry.c.request, entry.c.model, entry.c.body)
 _within = (entry.c.thread == _by_thread, entry.c.i >= bindparam("start"), entry.c.i < bindparam("stop"))
 ENTRIES = scoped(entry).select(*_ENTRY).where(*_within).order_by(entry.c.i).limit(bindparam("limit"))
@@ -310,6 +316,8 @@ POSITIONS_OF_TURNS = (
     scoped(entry).select(entry.c.i).where(*_within, among(entry.c.turn, "turns"), _with_words).order_by(entry.c.i)
 )
 WORDS_LEFT = scoped(entry).select(entry.c.i).where(*_within, _with_words).limit(1)
+OWNERS = scoped(entry).select(entry.c.thread).distinct()
+LAST_WITHIN = scoped(entry).select(entry.c.i).where(*_within).order_by(entry.c.i.desc()).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)

@@ -5,19 +5,21 @@ segment with `i < upto`, and from the last `upto` on under the fork itself. A no
 under the owner of entry `b - 1`, because that owner's own log is the same up to there.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 from everlog.clock import moment, new_id
-from everlog.errors import Erased, Mistake, UnknownThread, expect
+from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect
 from everlog.log import heads, rows
 from everlog.store import Unit
 from everlog.store import rows as store_rows
-from everlog.tokens import text_of, utf8
+from everlog.tokens import utf8
 
+_ID = re.compile("[0-9a-f]{32}")
 KEY_LENGTH = 200
 END = 1 << 62
 """Above every position."""
@@ -244,6 +246,11 @@ def ids(unit: Unit) -> list[str]:
     return [thread for (thread,) in unit.rows(rows.THREAD_IDS)]
 
 
+def names(unit: Unit) -> list[tuple[str, str]]:
+    """Return (id, key) of all living threads, in the order they were made; nothing else of them is looked at."""
+    return [(thread, key) for thread, key in unit.rows(rows.NAMES)]
+
+
 def entitle(unit: Unit, thread: ThreadRow, title: str | None) -> None:
     """Set a thread's title."""
     if title != thread.title:
@@ -276,15 +283,22 @@ def _id_after(thread: str, parent: str | None) -> str:
     """Return an id that sorts after the parent's also within a millisecond, or where the clock went back."""
     if parent is None or thread > parent:
         return thread
+    if _ID.fullmatch(parent) is None:
+        raise Damaged("a row of the table 'thread' is damaged: its id is none of ours; `everlog verify` says more")
     return f"{int(parent[:12], 16) + 1:012x}{thread[12:]}"
 
 
-def _thread(unit: Unit, row: tuple[Any, ...], segments: list[tuple[str, int]]) -> ThreadRow:
+def _thread(unit: Unit, row: tuple[Any, ...], segments: Sequence[tuple[str, int]]) -> ThreadRow:
     _, thread, key, title, created_at, next_, turns, generation, _, parent, _ = row
+    ends = (0, *(upto for _, upto in segments))
+    if ends[-1] > next_ or any(upto <= before for before, upto in pairwise(ends)):
+        raise Damaged(
+            "the stretches that a thread shares with its parents do not fit together; `everlog verify` says more"
+        )
     return ThreadRow(
         id=thread,
         key=key,
-        title=None if title is None else text_of(unit.open(rows.thread.c.title, (thread,), title)),
+        title=None if title is None else unit.open_text(rows.thread.c.title, (thread,), title),
         created_at=moment(created_at),
         next=next_,
         turns=turns,

@@ -5,7 +5,7 @@ Nothing else would notice a changed or missing row. Each page is its own short u
 it is in use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +15,13 @@ from everlog.log import blobs, heads, rows, threads
 from everlog.log.bodies import blob_name, decode
 from everlog.log.entries import pages, row_hash
 from everlog.log.fingerprints import GENESIS, Fingerprints
+from everlog.log.instructions import instructions
+from everlog.log.receipts import receipts
 from everlog.log.threads import ThreadRow
 from everlog.messages import KINDS
-from everlog.store import Store, Unit
+from everlog.store import Store, Unit, sealed
+from everlog.store import rows as store_rows
+from everlog.store.vault import KeyGone
 from everlog.tokens import size_bytes
 
 
@@ -26,7 +30,7 @@ class Fault:
     """Something in a thread that cannot be right."""
 
     thread: str
-    """Our own id of the thread."""
+    """Our own id of the thread; empty for what is not in any."""
     i: int | None
     """Position, where there is one."""
     what: str
@@ -42,6 +46,8 @@ class Verified:
     """Entries below this position have been checked."""
     of: int
     """Entries the thread has."""
+    shared: int = 0
+    """Entries, from the first on, that are another thread's; said by the first of a thread's stretches."""
     erased: int = 0
     """Tombstones in the stretch."""
     faults: tuple[Fault, ...] = ()
@@ -50,45 +56,124 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the next entry has to follow on."""
+    """What the next entry has to follow on; None where that cannot be told, after one that is missing or wrong."""
 
-    turn: int = -1
+    turn: int | None = -1
     chain: bytes | None = GENESIS
-    """None after an entry that is erased, missing or wrong: what follows it cannot be told."""
 
 
 def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
-    """Check a thread, shared entries included, page by page."""
-    row, faults = store.read(tenant, partial(_begin, thread=thread))
-    yield Verified(thread=thread, stop=0, of=row.next, faults=tuple(faults))
+    """Check a thread, shared entries included, page by page. What is damaged is said and not raised.
+
+    Raises:
+        Erased: the thread was erased.
+    """
+    try:
+        row, faults = store.read(tenant, partial(_begun, thread=thread))
+    except (Damaged, KeyGone) as error:
+        yield Verified(thread=thread, stop=0, of=0, faults=(Fault(thread=thread, i=None, what=str(error)),))
+        return
+    shared = row.segments[-2][1] if len(row.segments) > 1 else 0
+    yield Verified(thread=thread, stop=0, of=row.next, shared=shared, faults=(*faults, *_beside(store, tenant, thread)))
     place = _Place()
     for owner, start, stop in row.spans(0, row.next):
-        for begin, end in pages(start, stop):
-            found, place, erased = store.read(
-                tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, place=place)
-            )
-            yield Verified(thread=thread, stop=end, of=row.next, erased=erased, faults=tuple(found))
-    beyond = store.read(tenant, partial(_beyond, row=row, turn=place.turn))
+        last = store.read(tenant, partial(_last, owner=owner, start=start, stop=stop))
+        place = yield from _stretch(store, tenant, row, (owner, start, last), place)
+        if last < stop:
+            what = "the entry is missing" if stop == last + 1 else f"it and all entries up to {stop - 1} are missing"
+            yield Verified(thread=thread, stop=stop, of=row.next, faults=(Fault(thread=thread, i=last, what=what),))
+            place = _Place(None, None)
+    beyond = _tried(store, tenant, thread, partial(_beyond, row=row, turn=place.turn))
     if beyond:
         yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
 
 
-def _begin(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
+def around(store: Store, tenant: str) -> list[Fault]:
+    """Check what a tenant has beside its threads: itself, keys, receipts, and that no thread has lost its own row."""
+    faults = _tried(store, tenant, "", _strays)
+    for table in (*sealed.tables("tenant"), *sealed.tables("owner"), store_rows.receipt):
+        faults += _tried(store, tenant, "", partial(_none_wrong, table=table))
+    try:
+        receipts(store, tenant)
+    except Damaged as error:
+        faults.append(Fault(thread="", i=None, what=str(error)))
+    return faults
+
+
+def _strays(unit: Unit) -> list[Fault]:
+    what = "there are entries of a thread whose own row is missing"
+    owners = {owner for (owner,) in unit.rows(rows.OWNERS)}
+    return [Fault(thread=thread, i=None, what=what) for thread in sorted(owners.difference(threads.ids(unit)))]
+
+
+def _begun(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
+    """Return the thread, if it can be read, and what is wrong with what stands beside it."""
     row = threads.load(unit, thread)
-    faults = list(_segments(row))
+    if unit.row(store_rows.GET_TENANT) is None:
+        raise Damaged("the row of the tenant is missing, and with it the secret that all hashes are made with")
+    unit.secret()
+    faults = []
     if not heads.fits(unit, row.id, row.key, row.next, row.turns):
         what = "its name, or how many entries and turns it has, is not what was stored"
         faults.append(Fault(thread=thread, i=None, what=what))
+    try:
+        instructions(unit, row)
+    except (Damaged, Erased) as error:
+        faults.append(Fault(thread=thread, i=None, what=f"its instructions cannot be read: {error}"))
     return row, faults
 
 
-def _segments(row: ThreadRow) -> Iterator[Fault]:
-    shared = [upto for _, upto in row.segments[:-1]]
-    if shared != sorted(set(shared)) or (shared and not 0 < shared[0] <= shared[-1] <= row.next):
-        yield Fault(thread=row.id, i=None, what="the stretches it shares with its parents do not fit together")
+def _beside(store: Store, tenant: str, thread: str) -> Iterator[Fault]:
+    """Look at the rows of a thread in every table that is not checked otherwise: each can be what was stored."""
+    for table in sealed.tables("thread"):
+        if "share" not in table.info:
+            yield from _tried(store, tenant, thread, partial(_none_wrong, table=table, thread=thread))
 
 
-def _beyond(unit: Unit, row: ThreadRow, turn: int) -> list[Fault]:
+def _none_wrong(unit: Unit, table: sealed.Table, thread: str | None = None) -> list[Fault]:
+    sealed.beside(unit, table, thread)
+    return []
+
+
+def _tried(store: Store, tenant: str, thread: str, act: Callable[[Unit], list[Fault]]) -> list[Fault]:
+    """Return what an act finds, or what it stumbled over."""
+    try:
+        return store.read(tenant, act)
+    except Damaged as error:
+        return [Fault(thread=thread, i=None, what=str(error))]
+
+
+def _last(unit: Unit, owner: str, start: int, stop: int) -> int:
+    """Return the position after the last entry of a stretch that is there."""
+    found = unit.row(rows.LAST_WITHIN, thread=owner, start=start, stop=stop)
+    return start if found is None else int(found[0]) + 1
+
+
+def _stretch(
+    store: Store, tenant: str, row: ThreadRow, span: tuple[str, int, int], place: _Place
+) -> Generator[Verified, None, _Place]:
+    """Check the entries of one owner, and return what the next one has to follow on.
+
+    Where entries cannot be read together they are read in halves, and at last one by one.
+    """
+    owner, start, stop = span
+    left = [*pages(start, stop)][::-1]
+    while left:
+        begin, end = left.pop()
+        act = partial(_page, thread=row.id, owner=owner, begin=begin, end=end, place=place)
+        try:
+            faults, place, erased = store.read(tenant, act)
+        except Damaged as error:
+            if end - begin > 1:
+                middle = (begin + end) // 2
+                left += [(middle, end), (begin, middle)]
+                continue
+            faults, place, erased = [Fault(thread=row.id, i=begin, what=str(error))], _Place(None, None), 0
+        yield Verified(thread=row.id, stop=end, of=row.next, erased=erased, faults=tuple(faults))
+    return place
+
+
+def _beyond(unit: Unit, row: ThreadRow, turn: int | None) -> list[Fault]:
     """Look for what stands above the thread's end, unless it has grown since."""
     now = threads.load(unit, row.id)
     if now.next != row.next:
@@ -98,7 +183,7 @@ def _beyond(unit: Unit, row: ThreadRow, turn: int) -> list[Fault]:
     if highest is not None and highest[0] is not None and highest[0] >= row.next:
         what = f"an entry stands above the thread's end, {row.next}"
         faults.append(Fault(thread=row.id, i=highest[0], what=what))
-    if turn + 1 != now.turns:
+    if turn is not None and turn + 1 != now.turns:
         what = f"its last turn is {turn}, but it counts {now.turns}"
         faults.append(Fault(thread=row.id, i=None, what=what))
     return faults
@@ -115,13 +200,8 @@ def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, place: _Pla
     firsts = _firsts(unit, owner, found)
     for row in found:
         i, number = row["i"], row["turn"]
-        if not turn <= number <= turn + 1:
-            faults.append(Fault(thread=thread, i=i, what=f"it belongs to turn {number}, after one of turn {turn}"))
-        if number not in firsts:
-            faults.append(Fault(thread=thread, i=i, what=f"its turn {number} is missing"))
-        elif firsts[number] > i or (number > turn and firsts[number] != i):
-            faults.append(Fault(thread=thread, i=i, what=f"its turn {number} is said to begin at {firsts[number]}"))
-        turn = max(turn, number)
+        faults += [Fault(thread=thread, i=i, what=what) for what in _misplaced(i, number, turn, firsts)]
+        turn = number if turn is None else max(turn, number)
         what = _wrong(unit, owner, row, secret) or _astray(
             row, chain if i - 1 in positions or i == begin else None, secret
         )
@@ -129,6 +209,16 @@ def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, place: _Pla
             faults.append(Fault(thread=thread, i=i, what=what))
         chain = None if what is not None or row["chain"] is None else bytes(row["chain"])
     return faults, _Place(turn, chain), sum(row["body"] is None for row in found)
+
+
+def _misplaced(i: int, number: int, turn: int | None, firsts: dict[int, int]) -> Iterator[str]:
+    """Say what is wrong with the turn of an entry, after one of another turn."""
+    if turn is not None and not turn <= number <= turn + 1:
+        yield f"it belongs to turn {number}, after one of turn {turn}"
+    if number not in firsts:
+        yield f"its turn {number} is missing"
+    elif firsts[number] > i or (turn is not None and number > turn and firsts[number] != i):
+        yield f"its turn {number} is said to begin at {firsts[number]}"
 
 
 _COLUMNS = ("i", "kind", "turn", "at", "request", "model", "body", "size", "fp", "chain", "call", "hash")

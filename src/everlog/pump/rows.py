@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, Select, SmallInteger,
 from sqlalchemy import select as _select
 
 from everlog.store.rows import ID, KEY, TENANT
+from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
 from everlog.store.statements import among, metadata, scoped, unscoped
 
 due = Table(
@@ -20,14 +21,14 @@ due = Table(
     Column("subject", KEY, primary_key=True),
     Column("thread", ID),
     Column("bucket", SmallInteger, nullable=False),
-    Column("live", SmallInteger, nullable=False),
-    Column("due_at", BigInteger),
-    Column("upto", BigInteger, nullable=False),
-    Column("marked", BigInteger, nullable=False),
+    Column("live", SmallInteger, nullable=False, info=FLAG),
+    Column("due_at", BigInteger, info=TIME),
+    Column("upto", BigInteger, nullable=False, info=SIZE),
+    Column("marked", BigInteger, nullable=False, info=SIZE),
     Column("lease_owner", ID),
-    Column("lease_until", BigInteger),
-    Column("fence", BigInteger, nullable=False),
-    Column("failures", Integer, nullable=False),
+    Column("lease_until", BigInteger, info=TIME),
+    Column("fence", BigInteger, nullable=False, info=SIZE),
+    Column("failures", Integer, nullable=False, info=COUNT),
     Column("error_code", String(64)),
     Index(None, "tenant", "thread"),
     Index(None, "tenant", "live", "due_at"),

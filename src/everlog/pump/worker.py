@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from everlog.clock import monotonic
-from everlog.errors import EverlogError, Mistake
+from everlog.errors import Damaged, EverlogError, Mistake
 from everlog.memory.interface import Compactor, Memory, Subject
 from everlog.pump.calls import Calls
 from everlog.pump.claim import LONGEST_SLEEP_S, is_gone, this_worker
@@ -112,6 +112,7 @@ class Worker:
             until_idle: stop as soon as nothing is due.
 
         Raises:
+            Damaged: what is due cannot be read, which waiting does not mend.
             Mistake: the compactor cannot answer at all. What it raises that is no `Exception` comes out too.
         """
         try:
@@ -133,7 +134,7 @@ class Worker:
         began = monotonic()
         try:
             found = waiting(self._store, list(self._memories), tenant=self._tenant)
-        except Mistake:
+        except (Mistake, Damaged):
             raise
         except EverlogError as error:
             _log.warning("cannot see what is due", extra={"error": type(error).__name__})

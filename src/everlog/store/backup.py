@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sqlalchemy import select
+
 from everlog.errors import Damaged, KeyTrouble, Mistake
 from everlog.store import dump, migrate, state
 from everlog.store.failpoints import hit
 from everlog.store.files import connect, translated
 from everlog.store.newfile import ENDINGS, contents, expanded, held, place, refuse_own
 from everlog.store.postgres import PostgresEngine
+from everlog.store.rows import wrapped_key
+from everlog.store.shapes import shape_of
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store, engine_of
 
@@ -39,6 +43,7 @@ KEYS_BYTES = 1 << 30
 _KEYS_MARK = re.compile(rb'\s*\{\s*"everlog"\s*:\s*"wrapped keys"')
 
 _KEY_COLUMNS = ("tenant", "owner", "version", "wrapper", "wrapped", "created_at")
+_KEY_SHAPE = shape_of(select(*(wrapped_key.c[name] for name in _KEY_COLUMNS)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +185,7 @@ def _copy_sqlite(raw: sqlite3.Connection, target: Path, progress: Progress | Non
     """Copy all but the keys to a new file, and return those; the transaction keeps all to one moment."""
     raw.execute("BEGIN")
     keys: list[dump.KeyRow] = raw.execute(f"SELECT {', '.join(_KEY_COLUMNS)} FROM wrapped_key").fetchall()
+    _KEY_SHAPE.check(keys)
     with closing(connect(target, wal=False)) as copy:
         _copy_pages(raw, copy, progress)
         copy.execute("PRAGMA journal_mode = DELETE")

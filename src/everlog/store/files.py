@@ -1,6 +1,7 @@
 """How a SQLite file is opened, and what its errors mean to a caller."""
 
 import contextlib
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from pathlib import Path
 
 from everlog.errors import Conflict, Damaged, EverlogError, Mistake, StoreUnavailable
 from everlog.store import readonly
+
+DRIVER_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What the driver raises; the second where what it has to say of a damaged file is no text."""
 
 BUSY_S = 10.0
 """How long a statement waits for another process."""
@@ -24,6 +28,11 @@ _ADVICE: dict[int, tuple[type[EverlogError], str]] = {
     sqlite3.SQLITE_NOTADB: (Mistake, "this is not an Everlog database; name another file"),
     sqlite3.SQLITE_CORRUPT: (Damaged, "the file is damaged; restore a backup"),
 }
+
+
+_OTHER_TABLES = re.compile("no such (table|column)|integer overflow|malformed")
+_NO_TEXT = "Could not decode to UTF-8"
+_RESTORE = "it is damaged; `everlog verify` says where, and a backup has what was stored"
 
 
 def connect(
@@ -81,15 +90,23 @@ def translated(path: Path | None) -> Iterator[None]:
     """Turn the driver's errors into ours, with what to do."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
-        raise translation(error, path) from error
+    except DRIVER_ERRORS as error:
+        heard = translation(error, path)
+        raise heard from (None if isinstance(heard, Damaged) else error)
 
 
-def translation(error: sqlite3.DatabaseError, path: Path | None) -> Exception:
+def translation(error: sqlite3.DatabaseError | UnicodeDecodeError, path: Path | None) -> Exception:
     """Return what an error of the driver is to a caller; a fault in our own statements stays what it is."""
+    place = path or "the database"
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NO_TEXT):  # which quotes what it cannot decode
+        return Damaged(f"{place} holds a text that is no text: {_RESTORE}")
+    if _OTHER_TABLES.match(str(error)):
+        return Damaged(f"{place}: {error}: {_RESTORE}")
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
         return Conflict(f"there is such a row already: {error}")
+    if code == sqlite3.SQLITE_CONSTRAINT_NOTNULL:
+        return Damaged(f"{place} holds nothing where there must be something ({error}): {_RESTORE}")
     known = _ADVICE.get(code & 0xFF)
     if known is None:
         return error if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError) else _unknown(error, path)

@@ -110,7 +110,7 @@ class MasterKeys:
 
     def unwrap(self, name: str, wrapped: bytes, place: bytes) -> bytes:
         for key in self.keys:
-            if hmac.compare_digest(_name(key), name):
+            if hmac.compare_digest(_name(key).encode(), name.encode()):
                 try:
                     return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], place)
                 except (InvalidTag, ValueError) as error:

@@ -18,7 +18,7 @@ from everlog.store.residue import rewrite
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store, check_keys
 from everlog.store.unit import Unit
-from everlog.store.vault import TENANT_OWNER
+from everlog.store.vault import TENANT_OWNER, tenant_version
 
 WAIT_S = 10.0
 """How long to wait, at the end, for others to let go of old pages."""
@@ -143,7 +143,7 @@ def _under_old_tenant_key(unit: Unit, version: int) -> list[str]:
     """Return owners with keys under an older key of the tenant; they were made while the rotation began."""
     unit.rows(rows.KEYS_TO_CHANGE, owner=TENANT_OWNER)
     found = unit.rows(rows.OWNERS_AND_WRAPPERS)
-    return sorted({owner for owner, wrapper in found if int(wrapper.removeprefix("tenant/")) < version})
+    return sorted({owner for owner, wrapper in found if tenant_version(wrapper) < version})
 
 
 def _retire(unit: Unit, owner: str, version: int) -> None:

@@ -1,12 +1,13 @@
 """Tables of the store itself: tenants, wrapped keys, receipts of erasure, and one row of state for the whole database.
 
 Column `info`: `sealed` marks a value sealed under the data key of the row's owner (its first key column after the
-tenant). Table `info["erase"]` says how erasure finds the rows: see `erase.py`;
+tenant), `holds` says what there can be (`shapes.py`). Table `info["erase"]` says how erasure finds the rows: see `erase.py`;
 `info["everyone"]` marks the few tables that a statement named in `unscoped` may read across tenants.
 """
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, Text, bindparam, select, update
 
+from everlog.store.shapes import COUNT, TIME
 from everlog.store.statements import metadata, scoped, unscoped
 
 TENANT = String(64)
@@ -17,8 +18,8 @@ tenant = Table(
     "tenant",
     metadata,
     Column("tenant", TENANT, primary_key=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("generation", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
+    Column("generation", Integer, nullable=False, info={"holds": range(-1, 1 << 31)}),
     Column("secret", LargeBinary, nullable=False, info={"sealed": True}),
     info={"erase": "tenant", "everyone": True},
 )
@@ -29,10 +30,10 @@ wrapped_key = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("owner", ID, primary_key=True),
-    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, primary_key=True, autoincrement=False, info=COUNT),
     Column("wrapper", String(32), nullable=False),
     Column("wrapped", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
     info={"erase": "owner", "everyone": True},
 )
 """Keys at rest: owner '' is the tenant's key, wrapped by the master; the others are data keys, wrapped by that one."""
@@ -42,9 +43,9 @@ receipt = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("id", ID, primary_key=True),
-    Column("target", String(8), nullable=False),
-    Column("state", String(8), nullable=False),
-    Column("at", BigInteger, nullable=False),
+    Column("target", String(8), nullable=False, info={"holds": frozenset({"thread", "user", "tenant"})}),
+    Column("state", String(8), nullable=False, info={"holds": frozenset({"rows", "files", "pending", "done"})}),
+    Column("at", BigInteger, nullable=False, info=TIME),
     Column("wrapper", String(32), nullable=False),
     Column("report", Text, nullable=False),
     info={"erase": "keep", "everyone": True},

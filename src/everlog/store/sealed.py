@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, bindparam
+from sqlalchemy import Column, ColumnElement, Select, bindparam
 from sqlalchemy import Table as Table  # noqa: PLC0414 -- for those who walk the schema
 
 from everlog.store.engine import Row
@@ -138,6 +138,11 @@ def rows_of(unit: Unit, table: Table, owner: str, after: object, limit: int = BA
     return whole or rows_of(unit, table, owner, after, limit * 2)
 
 
+def beside(unit: Unit, table: Table, owner: str | None = None) -> list[Row]:
+    """Return what stands in an owner's rows of a table, or in all of the tenant's, sealed values left out."""
+    return unit.rows(_everything(table)) if owner is None else unit.rows(_beside(table), owner=owner)
+
+
 def drop(unit: Unit, table: Table, owner: str) -> int:
     """Delete an owner's rows of a table."""
     return unit.count(_drop(table), owner=owner)
@@ -176,6 +181,16 @@ def _batch(table: Table, *, first: bool, lock: bool = False) -> Statement:
         conditions.append(keys[-1] > bindparam("after"))
     batch = scoped(table).select().where(*conditions).order_by(keys[-1], *keys[:-1]).limit(bindparam("limit"))
     return batch.with_for_update() if lock else batch
+
+
+@cache
+def _everything(table: Table) -> Select[Any]:
+    return scoped(table).select(*(column for column in table.c if not column.info.get("sealed")))
+
+
+@cache
+def _beside(table: Table) -> Select[Any]:
+    return _everything(table).where(_owner(table) == bindparam("owner"))
 
 
 @cache

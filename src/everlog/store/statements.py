@@ -20,6 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.visitors import InternalTraversal
 
 from everlog.store.lint import check
+from everlog.store.shapes import Shape, shape_of
 
 metadata = MetaData(
     naming_convention={
@@ -144,6 +145,8 @@ class Compiled:
     fixed: Mapping[str, Any]
     lists: tuple[str, ...]
     """Names of its list parameters."""
+    shape: Shape
+    """What its rows can hold."""
 
 
 class Compiler:
@@ -164,7 +167,7 @@ class Compiler:
             check(statement, sql)
         fixed = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
         lists = tuple(part.name for part in visitors.iterate(statement) if isinstance(part, among))
-        result = Compiled(sql, fixed, lists)
+        result = Compiled(sql, fixed, lists, shape_of(statement))
         self._known[id(statement)] = (statement, result)
         return result
 

@@ -18,8 +18,10 @@ from everlog.errors import Damaged, KeyTrouble
 from everlog.store import rows, state
 from everlog.store.engine import Answer, Connection, Params, Row
 from everlog.store.keys import MISSING_KEY, PLAIN, DataKey, version_of
+from everlog.store.shapes import LOOK
 from everlog.store.statements import Compiled, Statement
 from everlog.store.vault import TENANT_OWNER, Vault
+from everlog.tokens import text_of
 
 _SECRET_BYTES = 32
 _NONE: Params = MappingProxyType({})
@@ -50,9 +52,20 @@ class Unit:
         self._secret: bytes | None = None
 
     def ask(self, statement: Statement, **params: Any) -> Answer:
-        """Start a query; call what is returned to get its rows."""
+        """Start a query; call what is returned to get its rows.
+
+        Raises:
+            Damaged: a row holds what none of its columns can; raised where the rows are asked for.
+        """
         compiled = self._connection.compiler(statement)
-        return self._connection.ask(compiled, {**compiled.fixed, **params, "tenant": self.tenant})
+        answer = self._connection.ask(compiled, {**compiled.fixed, **params, "tenant": self.tenant})
+
+        def checked() -> list[Row]:
+            found = answer()
+            compiled.shape.check(found)
+            return found
+
+        return checked
 
     def rows(self, statement: Statement, **params: Any) -> list[Row]:
         """Return all rows of a query."""
@@ -99,6 +112,20 @@ class Unit:
                 raise Damaged("a value stands unsealed in a database that is encrypted throughout")
             return sealed[1:]
         return self.opening_key(str(key[0]), version).open(sealed, self._place(column, key))
+
+    def open_text(self, column: "Column[Any]", key: Sequence[object], sealed: bytes) -> str:
+        """Return the text that was sealed.
+
+        Raises:
+            Erased: the owner's key is gone.
+            Damaged: the value was changed or moved.
+        """
+        try:
+            return text_of(self.open(column, key, sealed))
+        except UnicodeDecodeError:
+            raise Damaged(
+                f"a row of the table {column.table.name!r} is damaged: it holds a text that is none; {LOOK}"
+            ) from None
 
     def sealing_key(self, owner: str) -> DataKey | None:
         """Return the newest key of an owner, made if it is the first; None where the store is not encrypted."""
@@ -151,7 +178,10 @@ class Unit:
             found = (self._tenant_row or self.ask(rows.GET_TENANT))()
             column = rows.tenant.c.secret
             if found:
-                self._secret = self.open(column, (TENANT_OWNER,), found[0][1])
+                opened = self.open(column, (TENANT_OWNER,), found[0][1])
+                if len(opened) != _SECRET_BYTES:
+                    raise Damaged(f"the row of the tenant is damaged: its secret is not whole; {LOOK}")
+                self._secret = opened
             else:
                 self._secret = self.clock.random(_SECRET_BYTES)
                 if self.writes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from everlog.store.unit import Unit
 
 _CACHED_KEYS = 4096
+_VERSION_DIGITS = 10
 TENANT_OWNER = ""
 
 
@@ -108,7 +109,7 @@ class Vault:
         if owner == TENANT_OWNER:
             secret = self._provider().unwrap(wrapper, wrapped, place)
         else:
-            parent = unit.opening_key(TENANT_OWNER, int(wrapper.removeprefix("tenant/")))
+            parent = unit.opening_key(TENANT_OWNER, tenant_version(wrapper))
             try:
                 secret = AESGCM(parent.secret).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], place)
             except (InvalidTag, ValueError) as error:
@@ -125,6 +126,18 @@ class Vault:
         if self.provider is None:
             raise KeyTrouble(MISSING_KEY)
         return self.provider
+
+
+def tenant_version(wrapper: str) -> int:
+    """Return which version of the tenant's key wraps a key, by the name that stands beside it.
+
+    Raises:
+        Damaged: it is no such name.
+    """
+    version = wrapper.removeprefix("tenant/")
+    if not (version.isascii() and version.isdecimal() and len(version) <= _VERSION_DIGITS):
+        raise Damaged("a row of the table 'wrapped_key' is damaged: it names no key; a backup has what was stored")
+    return int(version)
 
 
 def _place(tenant: str, owner: str, version: int) -> bytes:

@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from everlog.errors import StoreUnavailable
+from everlog.errors import Damaged, StoreUnavailable
 from everlog.store.failpoints import hit
-from everlog.store.files import translation
+from everlog.store.files import DRIVER_ERRORS, translation
 from everlog.store.jobs import Awaited, Job, Promised
 
 T = TypeVar("T")
@@ -202,10 +202,10 @@ class Writer:
                 job.fail(self._translated(error))
 
     def _translated(self, error: BaseException) -> BaseException:
-        if not isinstance(error, sqlite3.DatabaseError):
+        if not isinstance(error, DRIVER_ERRORS):
             return error
         ours = translation(error, self._path)
-        if ours is not error:
+        if ours is not error and not isinstance(ours, Damaged):
             ours.__cause__ = error
         return ours
 

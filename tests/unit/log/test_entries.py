@@ -9,6 +9,7 @@ import pytest
 from everlog import (
     Call,
     Conflict,
+    Conversation,
     Damaged,
     Erased,
     Everlog,
@@ -276,6 +277,14 @@ def test_reading_over_a_missing_entry_is_damage_and_no_silence(memory: Everlog):
     assert [entry.text for entry in thread.entries(0, 2)] == ["0", "1"]
     with pytest.raises(Damaged, match="1 of the entries 1 to 3 are missing"):
         list(thread.entries(1, 4))
+    for act in (
+        lambda: thread.tree.search("word"),
+        lambda: thread.tree.date(2),
+        thread.pump,
+        lambda: memory.add(Conversation(key="t", messages=(user("0"), user("1")))),
+    ):
+        with pytest.raises(Damaged, match=r"1 of the entries \d to \d are missing"):
+            act()
 
 
 def test_what_is_asked_for_by_position_comes_from_the_thread_alone(memory: Everlog):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from everlog import Conversation, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
+from everlog import Conversation, Damaged, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
 from everlog.log import Fault
 from everlog.store import open_store
 from everlog.store.sqlite import SQLiteEngine
@@ -102,6 +102,21 @@ DAMAGES: dict[str, tuple[str, int, str]] = {
     "a tombstone's print": (f"UPDATE entry SET fp = zeroblob(16) WHERE {HERE} AND i = 6", 6, "of its content is left"),
     "a tombstone's model": (f"UPDATE entry SET model = 'm' WHERE {HERE} AND i = 7", 7, "of its content is left"),
     "an end too low": (f"UPDATE thread SET next = 9 WHERE {HERE}", 9, "above the thread's end, 9"),
+    "a kind that is none": (f"UPDATE entry SET kind = 6 WHERE {HERE} AND i = 2", 2, "'kind' holds a number"),
+    "a time that is none": (f"UPDATE entry SET at = 1 << 60 WHERE {HERE} AND i = 2", 2, "'at' holds a number"),
+    "a position that is none": (
+        f"UPDATE entry SET i = 2.5 WHERE {HERE} AND i = 2",
+        2,
+        "the entry is missing|'i' holds",
+    ),
+    "a print that is a number": (f"UPDATE entry SET fp = 7 WHERE {HERE} AND i = 2", 2, "'fp' holds a value of another"),
+    "a model that is no text": (
+        f"UPDATE entry SET model = CAST(x'FF' AS TEXT) WHERE {HERE} AND i = 3",
+        3,
+        "holds a text that is no text",
+    ),
+    "a turn of an unknown state": (f"UPDATE turn SET state = 9 WHERE {HERE} AND n = 1", 2, "'state' holds a number"),
+    "an end far too high": (f"UPDATE thread SET next = 1 << 40 WHERE {HERE}", 10, "all entries up to 1099511627775"),
     "an end too high": (f"UPDATE thread SET next = 11 WHERE {HERE}", 10, "the entry is missing"),
 }
 
@@ -120,6 +135,75 @@ def test_each_kind_of_damage_is_found_where_it_is(memory: Everlog, damage: str):
 
 def _matches(what: str, found: str) -> bool:
     return any(one in found for one in what.split("|"))
+
+
+def test_damage_in_one_row_hides_none_in_another(memory: Everlog):
+    execute(memory, f"UPDATE entry SET kind = 77 WHERE {HERE} AND i = 2")
+    execute(memory, f"UPDATE entry SET size = size + 1 WHERE {HERE} AND i IN (1, 4)")
+    assert [fault.i for fault in faults(memory, "t")] == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        (f"UPDATE thread SET next = -1 WHERE {HERE}", "'next' holds a number that is out of its range"),
+        (f"UPDATE thread SET created_at = 'once' WHERE {HERE}", "'created_at' holds a value of another type"),
+        (f"UPDATE thread SET title = x'07' WHERE {HERE}", "neither plain nor sealed"),
+        ("UPDATE tenant SET secret = x'0041'", "its secret is not whole|stands unsealed"),
+        ("DELETE FROM tenant", "the row of the tenant is missing"),
+        ("UPDATE due SET live = 'x' WHERE thread = :t", "the table 'due' is damaged: 'live'"),
+    ],
+)
+def test_what_is_damaged_beside_the_entries_is_said_and_other_threads_are_verified(
+    memory: Everlog, statement: str, what: str
+):
+    thread = memory.thread("t").id
+    memory.thread("another").append("user", "hello")
+    execute(memory, statement)
+    found = [part for part in memory.verify() if part.faults]
+    assert any(_matches(what, fault.what) for part in found for fault in part.faults if fault.thread == thread), found
+    assert {part.thread for part in memory.verify()} >= {*memory.keys()}
+
+
+def test_instructions_and_receipts_that_cannot_be_read_are_found(memory: Everlog):
+    said = tuple(Message(kind=kind, text="words") for kind in ("system", "user"))
+    memory.add(Conversation(key="told", messages=said))
+    engine = memory.store.engine
+    assert isinstance(engine, SQLiteEngine)
+    engine.maintain(lambda raw: raw.execute("UPDATE instruction SET body = x'07'"))
+    engine.maintain(lambda raw: raw.execute("UPDATE receipt SET report = '{}'"))
+    found = [fault.what for part in memory.verify() for fault in part.faults]
+    assert len([what for what in found if "its instructions cannot be read" in what]) == 1
+    assert len([what for what in found if "its report is none" in what]) == 1
+
+
+def test_entries_of_a_thread_whose_own_row_is_gone_are_found(memory: Everlog):
+    thread = memory.thread("t").id
+    execute(memory, f"DELETE FROM thread WHERE {HERE}")
+    found = [fault for part in memory.verify() for fault in part.faults]
+    assert [fault.what for fault in found if fault.thread == thread] == [
+        "there are entries of a thread whose own row is missing"
+    ]
+
+
+def test_lines_of_a_tree_that_cannot_be_shown_are_found_and_made_again(memory: Everlog):
+    thread = memory.thread("t")
+    thread.pump()
+    execute(memory, f"UPDATE node SET body = x'07' WHERE {HERE} AND nid = 1")
+    execute(memory, f"UPDATE node SET size = size + 1 WHERE {HERE} AND nid = 4")
+    execute(memory, f"DELETE FROM node WHERE {HERE} AND nid = 2")
+    found = faults(memory, "t")
+    assert [(fault.i, fault.what.partition(" of its tree ")[2].partition(";")[0]) for fault in found] == [
+        (1, "cannot be opened"),
+        (4, "is not as long as it says"),
+        (2, "stands on lines that are missing"),
+    ]
+    assert all("`everlog rebuild` makes" in fault.what for fault in found)
+    with pytest.raises(Damaged, match="`everlog rebuild` makes"):
+        thread.tree.view(10_000)
+    thread.tree.rebuild()
+    thread.pump()
+    assert faults(memory, "t") == []
 
 
 def test_two_rows_that_changed_places_are_found(memory: Everlog):

@@ -8,7 +8,8 @@ that needs no model, and works with `clauses` of a text. A model is asked in `qu
 what is to be made again. It knows the log and no other memory.
 
 `lookup` is what a line opens to, `search` finds messages by `matching` words, `tools` gives both to an agent for a
-turn as `schemas` describe them, `echoes` knows its calls in a log again, and `digs` counts what was opened.
+turn as `schemas` describe them, `echoes` knows its calls in a log again, and `digs` counts what was opened. `verify`
+proves that the lines can be shown.
 """
 
 from everlog.memory.tree.digs import Dig, Hot, events, hot
@@ -22,7 +23,8 @@ from everlog.memory.tree.schemas import SCHEMAS
 from everlog.memory.tree.search import Found, Hit, Mask, search
 from everlog.memory.tree.tools import Tools
 from everlog.memory.tree.tree import Tree
-from everlog.memory.tree.upkeep import ENTRIES, Made, drop, made, stale
+from everlog.memory.tree.upkeep import ENTRIES, Made, drop, made, reach, stale
+from everlog.memory.tree.verify import verify
 from everlog.memory.tree.views import LOW_MARK, show
 
 __all__ = [
@@ -52,9 +54,11 @@ __all__ = [
     "made",
     "parse",
     "prompts",
+    "reach",
     "read",
     "search",
     "show",
     "stale",
+    "verify",
     "zoom",
 ]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from everlog import log
+from everlog.errors import Damaged
 from everlog.log import ThreadRow
 from everlog.memory.tree.extractive import clip
 from everlog.memory.tree.fold import Fitted, canonical
@@ -18,6 +19,7 @@ from everlog.memory.tree.lines import LIMIT_BYTES, shown, source
 from everlog.memory.tree.nodes import children_of, label_of, level_of, start_of, stop_of
 from everlog.memory.tree.questions import Context
 from everlog.memory.tree.render import Shown
+from everlog.memory.tree.rows import MEND
 from everlog.memory.tree.shelf import Shelf
 from everlog.memory.tree.window import Window
 from everlog.store import Unit
@@ -112,7 +114,8 @@ def _texts(shelf: Shelf, state: Window, nids: Sequence[int]) -> list[tuple[int, 
     texts = []
     for nid in nids:
         line = built[nid] if nid in built else state.line(nid)
-        assert line is not None
+        if line is None:
+            raise Damaged(f"the line {label_of(nid)} of a tree is missing, though one above it is there; {MEND}")
         texts.append((nid, shown(line.text)))
     return texts
 

@@ -12,6 +12,7 @@ more. Everything else stays as it is, so `unescape` gives back every text exactl
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 from everlog.errors import Damaged
@@ -33,7 +34,8 @@ NAME_BYTES = 40
 _NAMED = ("user", "assistant", "note")
 _NOT_IN_NAMES = re.compile(r"[():|<>]+")
 
-_STARTS = re.compile(r"(?:-|[0-9]+(?:,[0-9]+)*)?")
+_STARTS = re.compile(r"(?:-|[0-9]{1,9}(?:,[0-9]{1,9})*)?")
+_UNREADABLE = "a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again"
 
 _TAG = r"(?=[\s/]*[cC][hH][aA][tT]\b)"
 _TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
@@ -53,13 +55,19 @@ class Line:
 
     @property
     def pieces(self) -> list[tuple[str, str]]:
-        """The true pieces, in order, as (tag, words); a line without any is one `note`."""
+        """The true pieces, in order, as (tag, words); a line without any is one `note`.
+
+        Raises:
+            Damaged: they are none, since it was stored otherwise.
+        """
         if not self.starts:
             return [("note", self.text)]
         ends = (*(start - 1 for start in self.starts[1:]), len(self.text))
         found = []
         for start, end in zip(self.starts, ends, strict=True):
             tag, _, words = self.text[start:end].partition(": ")
+            if parse_tag(tag)[0] not in KINDS:
+                raise Damaged(_UNREADABLE)
             found.append((tag, words))
         return found
 
@@ -145,12 +153,18 @@ def decode(stored: bytes) -> Line:
     Raises:
         Damaged: it stored no such thing.
     """
-    head, bar, text = text_of(stored).partition("|")
+    try:
+        head, bar, text = text_of(stored).partition("|")
+    except UnicodeDecodeError:
+        raise Damaged(_UNREADABLE) from None
     if not bar or _STARTS.fullmatch(head) is None:
-        raise Damaged("a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again")
+        raise Damaged(_UNREADABLE)
     if not head:
         return Line(text)
-    return Line(text, () if head == "-" else (0, *map(int, head.split(","))))
+    starts = () if head == "-" else (0, *map(int, head.split(",")))
+    if any(start <= before for before, start in pairwise(starts)) or (starts and starts[-1] > len(text)):
+        raise Damaged(_UNREADABLE)
+    return Line(text, starts)
 
 
 def shown(text: str) -> str:

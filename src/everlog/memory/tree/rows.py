@@ -7,9 +7,11 @@ what was opened are records too.
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
 
+from everlog.log.rows import POSITION
 from everlog.memory.tree.nodes import INDEX_BITS, pack, stop_of
 from everlog.store.rows import ID, KEY, TENANT
 from everlog.store.sealed import Share
+from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
 from everlog.store.statements import among, metadata, scoped
 
 
@@ -23,19 +25,24 @@ def covering(i: int) -> list[int]:
     return [pack(level, i >> level) for level in range(INDEX_BITS + 1)]
 
 
+NODE = {"holds": range(pack(INDEX_BITS + 1, 0))}
+"""Keys of nodes."""
+
+MEND = "`everlog rebuild` makes the lines of its thread again"
+
 node = Table(
     "node",
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("nid", BigInteger, primary_key=True, autoincrement=False),
-    Column("size", Integer, nullable=False),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False, info=NODE),
+    Column("size", Integer, nullable=False, info=COUNT),
     Column("prompt", String(64)),
     Column("model", KEY),
     Column("inputs", LargeBinary(16), nullable=False),
-    Column("fallback", SmallInteger, nullable=False),
+    Column("fallback", SmallInteger, nullable=False, info=FLAG),
     Column("body", LargeBinary, nullable=False, info={"sealed": True}),
-    info={"erase": "thread", "share": Share(column="nid", last=last_entry), "covers": covering},
+    info={"erase": "thread", "share": Share(column="nid", last=last_entry), "covers": covering, "mend": MEND},
 )
 """A line. `size` is its bytes as shown; `model` made it, from `inputs`, or it is its own source if NULL."""
 
@@ -44,9 +51,9 @@ view = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("budget", BigInteger, primary_key=True, autoincrement=False),
-    Column("version", Integer, nullable=False),
-    Column("owed", SmallInteger, nullable=False),
+    Column("budget", BigInteger, primary_key=True, autoincrement=False, info=SIZE),
+    Column("version", Integer, nullable=False, info=COUNT),
+    Column("owed", SmallInteger, nullable=False, info=FLAG),
     Column("runs", Text, nullable=False),
     info={"erase": "thread"},
 )
@@ -57,10 +64,10 @@ attempt = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("nid", BigInteger, primary_key=True, autoincrement=False),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False, info=NODE),
     Column("inputs", LargeBinary(16), nullable=False),
     Column("body", LargeBinary, nullable=False, info={"sealed": True}),
-    info={"erase": "thread", "covers": covering},
+    info={"erase": "thread", "covers": covering, "mend": MEND},
 )
 """A model's answers so far for a node that is not built yet, none of which could be kept; gone once it is."""
 
@@ -69,9 +76,9 @@ dig = Table(
     metadata,
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
-    Column("nid", BigInteger, primary_key=True, autoincrement=False),
-    Column("count", Integer, nullable=False),
-    Column("last_at", BigInteger, nullable=False),
+    Column("nid", BigInteger, primary_key=True, autoincrement=False, info=NODE),
+    Column("count", Integer, nullable=False, info=COUNT),
+    Column("last_at", BigInteger, nullable=False, info=TIME),
     info={"erase": "thread"},
 )
 """How often agents opened a line of a thread, and when last; under the thread in which they did."""
@@ -82,11 +89,11 @@ zoom_event = Table(
     Column("tenant", TENANT, primary_key=True),
     Column("thread", ID, primary_key=True),
     Column("id", ID, primary_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),
-    Column("leaf", BigInteger),
-    Column("steps", Integer),
-    Column("turn", Integer),
-    Column("at", BigInteger, nullable=False),
+    Column("n", Integer, primary_key=True, autoincrement=False, info=COUNT),
+    Column("leaf", BigInteger, info=POSITION),
+    Column("steps", Integer, info=COUNT),
+    Column("turn", Integer, info=COUNT),
+    Column("at", BigInteger, nullable=False, info=TIME),
     info={"erase": "thread"},
 )
 """What the digs of a turn reached: rows 1, 2 … are digs; row 0 says that all of it is counted."""
@@ -96,6 +103,18 @@ TABLES = (node, view, attempt, dig, zoom_event)
 _mine = (among(node.c.thread, "owners"), among(node.c.nid, "nids"))
 
 NODES = scoped(node).select(node.c.thread, node.c.nid, node.c.size, node.c.body).where(*_mine)
+HOW_MADE = (
+    scoped(node)
+    .select(node.c.prompt, node.c.model, node.c.inputs, node.c.fallback)
+    .where(node.c.thread == bindparam("thread"), among(node.c.nid, "nids"))
+)
+NIDS = (
+    scoped(node)
+    .select(node.c.nid)
+    .where(node.c.thread == bindparam("thread"), node.c.nid > bindparam("after"))
+    .order_by(node.c.nid)
+    .limit(bindparam("limit"))
+)
 BUILT = scoped(node).select(node.c.thread, node.c.nid).where(*_mine)
 PUT_NODE = scoped(node).insert(ignore=True)
 MADE = (
@@ -105,6 +124,13 @@ MADE = (
     .group_by(node.c.prompt, node.c.model, node.c.fallback)
 )
 
+LAST_LEAF = (
+    scoped(node)
+    .select(node.c.nid)
+    .where(node.c.thread == bindparam("thread"), node.c.nid < bindparam("stop"))
+    .order_by(node.c.nid.desc())
+    .limit(1)
+)
 DROP_NODES = (
     scoped(node)
     .delete()
@@ -116,6 +142,7 @@ TRIED = (
     .select(attempt.c.thread, attempt.c.nid, attempt.c.inputs, attempt.c.body)
     .where(among(attempt.c.thread, "owners"), among(attempt.c.nid, "nids"))
 )
+TRIES = scoped(attempt).select(attempt.c.nid, attempt.c.body).where(attempt.c.thread == bindparam("thread"))
 PUT_TRIED = scoped(attempt).upsert(replace=["inputs", "body"])
 DROP_TRIED = scoped(attempt).delete().where(attempt.c.thread == bindparam("thread"), among(attempt.c.nid, "nids"))
 _of_budget = (view.c.thread == bindparam("thread"), view.c.budget == bindparam("budget"))

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from everlog.errors import Damaged
 from everlog.log import ThreadRow
 from everlog.memory.tree import rows
 from everlog.memory.tree.lines import PLACEHOLDER, Line, decode, shown
-from everlog.memory.tree.nodes import children_of, cover, level_of, stop_of
+from everlog.memory.tree.nodes import children_of, cover, label_of, level_of, stop_of
 from everlog.store import Unit
 
 _DEPTH = 8
@@ -32,8 +33,8 @@ class Shelf:
 
     def shown(self, nids: Sequence[int]) -> tuple[tuple[int, str], ...]:
         """Return nodes with the text that stands for each in a view."""
-        built = self.lines(nids)
-        return tuple((nid, shown(built[nid].text) if nid in built else PLACEHOLDER) for nid in nids)
+        lines = self.lines(nids)
+        return tuple((nid, shown(lines[nid].text) if nid in lines else PLACEHOLDER) for nid in nids)
 
     def _fetch(self, nids: Iterable[int]) -> Mapping[int, tuple[str, int, bytes] | None]:
         missing = [nid for nid in nids if nid not in self._found]
@@ -47,7 +48,10 @@ class Shelf:
 
     def _open(self, nid: int, row: tuple[str, int, bytes]) -> Line:
         owner, _, body = row
-        return decode(self._unit.open(rows.node.c.body, (owner, nid), body))
+        try:
+            return decode(self._unit.open(rows.node.c.body, (owner, nid), body))
+        except Damaged:
+            raise Damaged(f"the line {label_of(nid)} of a tree cannot be opened; {rows.MEND}") from None
 
 
 def owners_of(thread: ThreadRow, nids: Iterable[int]) -> list[str]:
@@ -64,14 +68,14 @@ def first_missing(unit: Unit, thread: ThreadRow) -> int | None:
     leads down from the few roots.
     """
     roots = cover(0, thread.next)
-    built = _built(unit, thread, roots)
-    nid = next((root for root in roots if root not in built), None)
+    there = built(unit, thread, roots)
+    nid = next((root for root in roots if root not in there), None)
     while nid is not None and level_of(nid):
         below = _below(nid)
-        built = _built(unit, thread, below)
+        there = built(unit, thread, below)
         bottom = level_of(nid) - min(_DEPTH, level_of(nid))
         while level_of(nid) > bottom:
-            half = next((half for half in children_of(nid) if half not in built), None)
+            half = next((half for half in children_of(nid) if half not in there), None)
             if half is None:
                 return nid
             nid = half
@@ -87,6 +91,7 @@ def _below(nid: int) -> list[int]:
     return found
 
 
-def _built(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> set[int]:
+def built(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> set[int]:
+    """Return those nodes that are built."""
     found = unit.rows(rows.BUILT, owners=owners_of(thread, nids), nids=list(nids))
     return {nid for owner, nid in found if owner == thread.owner(stop_of(nid) - 1)}

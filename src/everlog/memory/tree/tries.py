@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from everlog.errors import Damaged, expect
 from everlog.log import ThreadRow
 from everlog.memory.interface import Digest, Try
 from everlog.memory.tree import rows
@@ -45,6 +46,17 @@ def load(unit: Unit, thread: ThreadRow, nids: Sequence[int]) -> dict[int, Tried]
     }
 
 
+def check(unit: Unit, thread: str) -> None:
+    """Make sure that a thread's own tries can be read.
+
+    Raises:
+        Damaged: one cannot.
+        Erased: the key of the thread is gone.
+    """
+    for nid, body in unit.rows(rows.TRIES, thread=thread):
+        _parse(unit.open(rows.attempt.c.body, (thread, nid), body))
+
+
 def keep(unit: Unit, thread: ThreadRow, tried: Sequence[Tried]) -> None:
     """Keep all tries at some nodes, in the place of those that were kept before."""
     made = []
@@ -69,7 +81,15 @@ def _render(tries: Sequence[Try]) -> bytes:
 
 
 def _parse(plain: bytes) -> tuple[Try, ...]:
-    return tuple(
-        Try(text=text, size_bytes=size, reason=reason, usage=usage)
-        for text, size, reason, usage in json.loads(text_of(plain))
-    )
+    try:
+        found = tuple(
+            Try(text=text, size_bytes=size, reason=reason, usage=dict(usage))
+            for text, size, reason, usage in json.loads(text_of(plain))
+        )
+        for one in found:
+            expect(one.text, str, "an answer is a str")
+            expect(one.size_bytes, int, "its size is an int")
+            expect(one.reason, str, "its reason is a str")
+    except (ValueError, TypeError, RecursionError):
+        raise Damaged(f"tries at a line of a tree cannot be read; {rows.MEND}") from None
+    return found

@@ -43,6 +43,17 @@ def stale(unit: Unit, thread: str, *, model: str, prompt: str | None) -> int:
     )
 
 
+def reach(unit: Unit, thread: str) -> int:
+    """Return up to which entry a thread has lines of its own.
+
+    Raises:
+        Erased: the thread was erased.
+    """
+    log.load(unit, thread)
+    last = unit.row(rows.LAST_LEAF, thread=thread, stop=pack(1, 0))
+    return 0 if last is None else int(last[0]) + 1
+
+
 def drop(unit: Unit, thread: str, start: int) -> int:
     """Drop a thread's lines over entries from `start` on, and return how many.
 

@@ -1,12 +1,12 @@
 """Commands that count and prove: stats, verify."""
 
-from contextlib import nullcontext
+from itertools import groupby
+from operator import attrgetter
 from typing import Annotated
 
 import typer
 
-from everlog import Thread
-from everlog.conversation.database import unless_erased
+from everlog import Damaged, Everlog
 from everlog.messages import JSON
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line
@@ -67,7 +67,8 @@ def verify(
 ) -> int:
     """Prove that nothing is missing or changed.
 
-    Reads every row again: positions without gaps, each entry equal to its hash, turns and media where they belong.
+    Reads every row again: positions without gaps, each entry equal to its hash, turns and media where they belong, and
+    lines of trees that open; those that do not, `everlog rebuild` makes again.
     The exit code is 1 if anything is wrong. Entries that forks share are counted once, as `stats` does.
 
     Example:
@@ -77,21 +78,23 @@ def verify(
     entries = erased = threads = 0
     faults: list[tuple[str, int | None, str]] = []
     with here.open() as memory, proposing(memory, thread):
-        names = [one.key for one in memory.threads()] if thread is None else [thread]
-        for name in names:
-            with bar(name) as shown, nullcontext() if thread is not None else unless_erased():
-                counted = 0 if thread is not None else _shared(memory.thread(name))
-                for checked in memory.verify(name):
+        names = _names(memory)
+        for found, parts in groupby(memory.verify(thread), key=attrgetter("thread")):
+            name = thread or names.get(found, "the database")
+            with bar(name) as shown:
+                counted = 0
+                for checked in parts:
+                    counted = max(counted, checked.shared if thread is None else 0)
                     faults += [(name, fault.i, fault.what) for fault in checked.faults]
                     if checked.stop > counted:
                         entries += checked.stop - counted - checked.erased
                         erased += checked.erased
                         counted = checked.stop
                     shown.to(checked.stop, checked.of)
-                threads += 1
+            threads += bool(found)
     if here.json:
-        found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
-        document({"threads": threads, "entries": entries, "erased": erased, "faults": found})
+        said: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
+        document({"threads": threads, "entries": entries, "erased": erased, "faults": said})
     else:
         for name, i, what in faults:
             line(f"{name}{'' if i is None else f' {i}'}: {what}")
@@ -101,7 +104,9 @@ def verify(
     return 1 if faults else 0
 
 
-def _shared(thread: Thread) -> int:
-    """Return how many entries, from the first on, are another thread's."""
-    segments = thread.row().segments
-    return segments[-2][1] if len(segments) > 1 else 0
+def _names(memory: Everlog) -> dict[str, str]:
+    """Return the keys of threads by their ids; none where not even these can be read, which verification says."""
+    try:
+        return memory.keys()
+    except Damaged:
+        return {}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from everlog import Everlog, EverlogError
+from everlog import Damaged, Everlog, EverlogError
 from everlog.conversation.database import unless_erased
 from everlog.store.migrate import HEAD
 from everlog.surfaces.cli import health, session
@@ -52,9 +52,19 @@ def _checks(here: Session, *, fix: bool) -> Iterator[_Check]:
     try:
         with here.open() as memory:
             for check in (_engine, _encryption, _threads, _erasures, _trees):
-                yield check(here, memory, fix)
+                try:
+                    yield check(here, memory, fix)
+                except Damaged as error:
+                    yield _Check(check.__name__.removeprefix("_"), "fail", _pointing(error))
+    except Damaged as error:
+        yield _Check("open", "fail", _pointing(error))
     except EverlogError as error:
         yield _Check("open", "fail", str(error))
+
+
+def _pointing(error: Damaged) -> str:
+    """Return what an error says, and where the rest of the damage is told."""
+    return str(error) if "everlog verify" in str(error) else f"{error}; `everlog verify` looks at everything"
 
 
 def _key_file(here: Session) -> Iterator[_Check]:

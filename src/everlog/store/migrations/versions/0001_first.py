@@ -203,7 +203,7 @@ def upgrade() -> None:
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("erased_at", sa.BigInteger()),
         sa.Column("parent", sa.String(32)),
-        sa.Column("head", sa.LargeBinary(length=16)),
+        sa.Column("head", sa.LargeBinary(16)),
         sa.PrimaryKeyConstraint("tenant", "thread", name="pk_thread"),
         sa.UniqueConstraint("tenant", "key", name="uq_thread_tenant_key"),
     )
@@ -264,7 +264,7 @@ def upgrade() -> None:
     state = op.create_table(
         "store_state",
         sa.Column("name", sa.String(32)),
-        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("value", sa.String(200), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_store_state"),
     )
     encryption = "complete" if context.config.attributes.get("encrypted") else "off"
