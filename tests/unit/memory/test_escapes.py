@@ -86,7 +86,9 @@ def test_unseen_is_what_unicode_says_may_be_ignored_and_every_control_but_breaks
     assert not UNSEEN_CHARACTERS.search(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029\u00a0\u3000")
 
 
-@pytest.mark.parametrize("piece", ["0\u200b", "0", "\u200b", "<\u200b", "< / ", "7+", "7+1", "&amp;", "<c\u200bh", "7\u200b+1"])
+@pytest.mark.parametrize(
+    "piece", ["0\u200b", "0", "\u200b", "<\u200b", "< / ", "7+", "7+1", "&amp;", "<c\u200bh", "7\u200b+1"]
+)
 def test_hostile_text_is_escaped_in_a_time_that_grows_with_its_length(piece: str):
     text = piece * (400_000 // len(piece)) + "+|<lt;#124;"
     began = perf_counter()
