@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    or_,
 )
 
 from everlog.messages import KINDS
@@ -237,6 +238,18 @@ GROW = (
     .values(next=bindparam("new_next"), turns=bindparam("new_turns"))
 )
 SET_TITLE = scoped(thread).update().where(thread.c.thread == _by_thread).values(title=bindparam("new_title"))
+KIN = (
+    scoped(thread)
+    .select(thread.c.thread, thread.c.parent, thread.c.title)
+    .where(
+        thread.c.erased_at.is_(None),
+        or_(
+            thread.c.parent == _by_thread,
+            thread.c.thread == bindparam("of_parent"),
+            thread.c.parent == bindparam("of_parent"),
+        ),
+    )
+)
 
 SEGMENTS = (
     scoped(segment).select(segment.c.owner, segment.c.upto).where(segment.c.thread == _by_thread).order_by(segment.c.n)
