@@ -230,7 +230,12 @@ def test_what_does_not_fit_even_fully_merged_is_left_out_oldest_first_behind_one
         (1024, 0, "", 256 - FRAME_BYTES - len("0+1024|\n")),
         (12, 8, "(left out, zoom to open: 0+8)", 207),
         (255, 254, "(left out, zoom to open: 0+128 128+64 192+32 224+16 240+8 248+4 252+2)", 164),
-        (65535, 65534, "(left out from 0: +32768 +16384 +8192 +4096 +2048 +1024 +512 +256 +128 +64 +32 +16 +8 +4 +2)", 140),
+        (
+            65535,
+            65534,
+            "(left out from 0: +32768 +16384 +8192 +4096 +2048 +1024 +512 +256 +128 +64 +32 +16 +8 +4 +2)",
+            140,
+        ),
     ],
 )
 def test_of_a_newest_line_that_does_not_fit_the_beginning_is_shown(count: int, hidden: int, said: str, room: int):
