@@ -91,7 +91,7 @@ resumed by running it again. What was edited since becomes a fork. Without --thr
 threads come from the files.
 
 Arguments:
-  FILE  Exports; zip archives as they are.
+  FILE  Exports; zip archives as they are; - is standard input.
 
 Options:
   --thread KEY     Put the conversation of the file into this thread.
@@ -112,6 +112,7 @@ Examples:
   everlog import chatgpt-export.zip
   everlog import ~/.claude/projects/*/*.jsonl
   everlog import messages.jsonl --thread holiday
+  my-program | everlog import - --thread holiday
 """)
 
 
