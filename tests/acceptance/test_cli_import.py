@@ -253,7 +253,9 @@ def test_a_tenant_that_is_none_is_a_mistake_and_no_problem_of_a_conversation(eve
 
 def test_standard_input_is_a_file_among_others(everlog: Everlog):
     first = everlog.good("import", "-", "--thread", "piped", stdin=said("a", "b"))
-    assert first.text.startswith("standard input (openai)\n  conversations  1, in thread piped\n  entries        2 new,")
+    assert first.text.startswith(
+        "standard input (openai)\n  conversations  1, in thread piped\n  entries        2 new,"
+    )
     again = everlog.good("import", "-", "--thread", "piped", "--json", stdin=said("a", "b", "c")).json
     assert (again["files"][0]["file"], again["total"]["entries"], again["total"]["known"]) == ("standard input", 1, 2)
     archive = BytesIO()

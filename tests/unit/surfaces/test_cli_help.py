@@ -41,7 +41,7 @@ Remember:
   zoom         Open a line of a view: its two halves, or the message.
   read         Print one message, page by page.
   date         Print when a message was said.
-  search       Find messages by their words: numbers and dates, no text.
+  search       Find messages by their words: where, when and who, no text.
   pump         Build what is still missing of the trees.
   worker       Keep all trees current until it is stopped.
   rebuild      Drop the tree of a thread and build it again.
