@@ -120,7 +120,15 @@ def test_stats_and_doctor_name_the_database_they_speak_of(harbour: Everlog):
     named = harbour.good("doctor", "--json", EVERLOG_DB="./everlog.db").json["checks"]
     assert {one["name"]: one["state"] for one in named if one["state"] != "ok"} == {"words": "skip"}
     assert named[0]["said"] == "everlog.db (EVERLOG_DB)"
-    assert {one["name"] for one in named} == {"database", "tables", "encryption", "tenant", "erasures", "trees"}
+    assert {one["name"] for one in named} == {
+        "database",
+        "tables",
+        "encryption",
+        "tenant",
+        "words",
+        "erasures",
+        "trees",
+    }
 
 
 def test_doctor_names_pending_trees_and_fix_builds_them(everlog: Everlog):
