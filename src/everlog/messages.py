@@ -216,7 +216,7 @@ class Conversation:
     messages: tuple[Message, ...]
     title: str | None = None
     parent: str | None = None
-    """Key of the conversation this one branches off, to be added before it; where there is none, nothing is shared."""
+    """Key of the conversation this one branches off, to be added before it, also where they have no message in common."""
     shared: int = 0
     """How many of `messages`, from the first, are the parent's own (only with `parent`)."""
     origin: Origin = Origin()

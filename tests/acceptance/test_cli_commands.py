@@ -118,15 +118,40 @@ def test_stats_and_doctor_name_the_database_they_speak_of(harbour: Everlog):
     assert sum(stats["kinds"].values()) == len(LINES)
     assert "everlog.db (the default)" in harbour.good("stats").text
     named = harbour.good("doctor", "--json", EVERLOG_DB="./everlog.db").json["checks"]
-    assert [one["state"] for one in named] == ["ok"] * len(named)
+    assert {one["name"]: one["state"] for one in named if one["state"] != "ok"} == {"words": "skip"}
     assert named[0]["said"] == "everlog.db (EVERLOG_DB)"
-    assert {one["name"] for one in named} == {"database", "tables", "encryption", "tenant", "erasures", "trees"}
+    assert {one["name"] for one in named} == {
+        "database",
+        "tables",
+        "encryption",
+        "tenant",
+        "words",
+        "erasures",
+        "trees",
+    }
 
 
 def test_doctor_names_pending_trees_and_fix_builds_them(everlog: Everlog):
     everlog.good("import", HARBOUR)
     assert re.search(r"^trees +todo .*everlog pump", everlog.good("doctor").text, re.MULTILINE)
     assert re.search(r"^trees +ok", everlog.good("doctor", "--fix").text, re.MULTILINE)
+
+
+def test_doctor_says_that_it_does_not_read_words_and_what_does(harbour: Everlog):
+    checks = harbour.good("doctor", "--json").json["checks"]
+    (words,) = [one for one in checks if one["name"] == "words"]
+    assert words["state"] == "skip"
+    assert "`everlog verify`" in words["said"]
+
+
+def test_a_list_of_threads_says_of_what_a_fork_is_one_as_far_as_its_key_does_not(everlog: Everlog):
+    everlog.good("import", HARBOUR.parents[1] / "tests/samples/chatgpt/2023/conversations.json")
+    root = everlog.good("threads", "--json").json[0]["key"]
+    everlog.good("fork", root, 1, "apart", "--title", "Elsewhere")
+    titles = {line.split()[0]: line for line in everlog.good("threads").text.splitlines()}
+    assert titles[f"{root}#a1"].endswith("Glue for the locker (fork)")
+    assert titles[f"{root}#q3b"].endswith("Glue for the locker (fork of #q1b)")
+    assert titles["apart"].endswith(f"Elsewhere (fork of {root})")
 
 
 def test_doctor_says_what_keeps_the_database_shut(everlog: Everlog):
@@ -238,7 +263,7 @@ def test_a_thread_without_instructions_or_entries_says_so(everlog: Everlog):
     done = everlog("show", "harbour", "--from", 500)
     assert (done.status, done.err) == (2, "everlog: there is no entry 500: harbour has the entries 0 to 417\n")
     exported = everlog.good("export", "--all").out
-    assert exported.splitlines()[-1] == b'{"thread":"bare","entries":0}'
+    assert exported.splitlines()[-1] == b'{"thread":"bare","fork":{"of":"harbour","at":0},"entries":0}'
     assert everlog.good("export", "--all", "-o", "all.jsonl").text == "all.jsonl: 418 entries\n"
     everlog.good("import", "all.jsonl", "--db", "copy.db")
     assert everlog.good("export", "--all", "--db", "copy.db").out == exported
@@ -291,7 +316,11 @@ def test_search_prints_where_words_are_and_never_what_was_said(harbour: Everlog)
     wanted = [line["i"] for line in LINES if "5432" in line["text"].split()][::-1]
     found = harbour.good("search", "harbour", "5432", "--json").json
     assert [hit["id"] for hit in found["hits"]][:1] == wanted[:1]
-    assert found["text"] == harbour.good("search", "harbour", "5432").text.rstrip("\n")
+    heading, first, *_ = harbour.good("search", "harbour", "5432").text.splitlines()
+    assert heading.split() == ["ID", "WORDS", "WHEN", "WHO"]
+    entry = LINES[wanted[0]]
+    assert first.split("  ", 1)[0] == str(wanted[0])
+    assert first.endswith(f"all    {found['hits'][0]['date']}  {entry['kind']} {entry['author'] or ''}".rstrip())
     assert found["text"].startswith("Messages with all words: ")
     assert (found["words"], found["searched"]["to"], found["searched"]["stopped"]) == (1, 417, False)
     older = harbour.good("search", "harbour", "5432", "--before", wanted[0], "--json").json["hits"]
@@ -299,6 +328,10 @@ def test_search_prints_where_words_are_and_never_what_was_said(harbour: Everlog)
     named = harbour.good("search", "harbour", "5432", "--bytes", 4000, "--json").json["hits"][0]
     view = harbour.good("view", "harbour", "--bytes", 4000, "--as-is").text
     assert f"\n{named['line']}|" in view
+    lined = harbour.good("search", "harbour", "5432", "--bytes", 4000).text.splitlines()
+    assert lined[0].split() == ["ID", "WORDS", "WHEN", "LINE", "WHO"]
+    assert f"  {named['line']}  " in lined[1]
+    assert harbour.good("search", "harbour", "zyxw").text == "no message has any of these words\n"
     for words in (("!",), ("x", "--before", 0)):
         done = harbour("search", "harbour", *words)
         assert (done.status, done.err.count("\n")) == (2, 1)

@@ -2,8 +2,10 @@
 
 import json
 import signal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -40,7 +42,7 @@ def test_each_format_is_recognised_and_a_second_import_adds_nothing(everlog: Eve
 
 def test_what_is_skipped_unknown_or_left_out_is_reported_and_the_rest_goes_in(everlog: Everlog):
     done = everlog.good("import", SAMPLES / "claude_ai/2026/conversations.json")
-    assert "  conversations.json #2: it has no uuid\n" in done.text
+    assert f"  {SAMPLES}/claude_ai/2026/conversations.json #2: it has no uuid\n" in done.text
     assert "1 sender moderator" in done.text
     assert "1 reasoning" in done.text
     (file,) = everlog.good("import", SAMPLES / "claude_ai/2026/conversations.json", "--json").json["files"]
@@ -298,3 +300,38 @@ def test_the_same_messages_under_another_file_name_are_known(everlog: Everlog):
 def test_a_tenant_that_is_none_is_a_mistake_and_no_problem_of_a_conversation(everlog: Everlog):
     done = everlog("import", HARBOUR, "--tenant", "two words")
     assert (done.status, done.out, done.err.count("\n")) == (2, b"", 1)
+
+
+def test_standard_input_is_a_file_among_others(everlog: Everlog):
+    first = everlog.good("import", "-", "--thread", "piped", stdin=said("a", "b"))
+    assert first.text.startswith(
+        "standard input (openai)\n  conversations  1, in thread piped\n  entries        2 new,"
+    )
+    again = everlog.good("import", "-", "--thread", "piped", "--json", stdin=said("a", "b", "c")).json
+    assert (again["files"][0]["file"], again["total"]["entries"], again["total"]["known"]) == ("standard input", 1, 2)
+    archive = BytesIO()
+    with ZipFile(archive, "w") as packed:
+        packed.writestr("conversations.json", (SAMPLES / "chatgpt/2023/conversations.json").read_bytes())
+    assert "(chatgpt)" in everlog.good("import", "-", stdin=archive.getvalue()).text
+    exported = everlog.good("export", "piped").out
+    other = everlog.at(everlog.home, EVERLOG_DB="other.db")
+    assert other.good("import", "-", stdin=exported).text.splitlines()[1].endswith("in thread piped")
+    assert other.good("export", "piped").out == exported
+
+
+def test_what_is_wrong_with_standard_input_is_said_of_it(everlog: Everlog):
+    assert everlog("import", "-").err == "everlog: standard input is empty\n"
+    broken = everlog("import", "-", stdin=b"[{")
+    assert broken.err.startswith("everlog: standard input ends too early")
+    assert broken.status == 2
+
+
+def test_problems_and_errors_name_a_file_with_its_path(everlog: Everlog):
+    for folder in ("one", "two"):
+        (everlog.home / folder).mkdir()
+        (everlog.home / folder / "talk.jsonl").write_bytes(said("a", "b") + b'{"messages":3}\n')
+        (everlog.home / folder / "broken.json").write_bytes(b'[{"role":"user","content":"x"}')
+    done = everlog("import", "one/talk.jsonl", "two/talk.jsonl", "one/broken.json", "two/broken.json")
+    for folder in ("one", "two"):
+        assert f"  {folder}/talk.jsonl #3: its messages are not a list\n" in done.text
+        assert f"everlog: {folder}/broken.json ends too early" in done.err

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Column
 
 from everlog import (
+    Conversation,
     Erased,
     Everlog,
     MasterKeys,
@@ -418,3 +419,29 @@ def forget_apart(world: World) -> None:
     (thread,) = (id_ for id_, key in world.ids.items() if key == "apart")
     del world.threads["apart"], world.ids[thread]
     world.gone.append(thread)
+
+
+def test_the_title_of_a_source_goes_from_all_its_branches_and_does_not_come_back(store: Store):
+    memory = Everlog(store, tenant="t")
+
+    def talk(key: str, user: str, words: str, title: str = "what u1 said", **more: Any) -> Conversation:
+        origin = Origin(user=user)
+        return Conversation(key=key, messages=(Message(kind="user", text=words),), title=title, origin=origin, **more)
+
+    conversations = [
+        talk("c", "u2", "begun"),
+        talk("c#a", "u1", "begun otherwise", parent="c"),
+        talk("c#b", "u2", "begun in a third way", parent="c#a"),
+        talk("c#d", "u2", "begun in a fourth way", "what u2 said", parent="c"),
+        talk("other", "u2", "begun"),
+    ]
+    for one in conversations:
+        memory.add(one)
+    assert [one.forked_from for one in memory.threads()] == [None, "c", "c#a", "c", None]
+    memory.erase(user="u1")
+    left = [("c", None), ("c#a", None), ("c#b", None), ("c#d", "what u2 said"), ("other", "what u1 said")]
+    assert [(one.key, one.title) for one in memory.threads()] == left
+    for one in conversations:
+        memory.add(one)
+    memory.add(talk("c#e", "u2", "begun in a fifth way", parent="c"))
+    assert [(one.key, one.title) for one in memory.threads()] == [*left, ("c#e", None)]

@@ -16,7 +16,7 @@ from everlog.errors import StoreUnavailable
 from everlog.log import NewTurn
 from everlog.memory.tree import SCHEMAS, Extractive, Tools, digs, events, hot
 from everlog.memory.tree import Tree as TreeMemory
-from everlog.memory.tree.lines import unescape
+from everlog.memory.tree.escapes import unescape
 from everlog.memory.tree.lookup import PAGE_CHARACTERS
 from everlog.memory.tree.tools import OPENED
 from everlog.messages import Message

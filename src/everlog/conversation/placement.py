@@ -106,8 +106,6 @@ class Coming:
         shared, row = max(
             ((_common(log.seen(unit, one), incoming), one) for one in candidates), key=lambda pair: pair[0]
         )
-        if not shared:
-            return self._made(unit, conversation.key)
         return self._made(unit, conversation.key, row, at=shared, start=shared)
 
     def _aligned(self, unit: Unit, row: ThreadRow) -> Plan:
@@ -126,11 +124,11 @@ class Coming:
         kept = log.instructions(unit, thread) if self.instructions else ()
         missing = tuple(text for text in log.latest_instructions(self.instructions) if text not in kept)
         title = self._title if self._title != thread.title else None
-        seen = log.seen(unit, thread) if title is not None or missing else ()
+        seen = log.seen(unit, thread) if missing else ()
         return Plan(
             start=start,
             thread=thread,
-            title=None if _any_erased(seen) else title,
+            title=None if title is None or _lost_words(unit, thread) else title,
             instructions=() if seen and _all_erased(seen) else missing,
         )
 
@@ -142,7 +140,7 @@ class Coming:
             thread=parent,
             made=key,
             forked_at=at,
-            title=None if self._title is not None and parent and _any_erased(log.seen(unit, parent)) else self._title,
+            title=None if self._title is not None and parent and _lost_words(unit, parent) else self._title,
             instructions=self.instructions,
         )
 
@@ -185,9 +183,9 @@ def _check_values(messages: Sequence[Message]) -> None:
             raise Mistake("a value beside the words of a message cannot be written as JSON") from None
 
 
-def _any_erased(seen: Sequence[Print]) -> bool:
-    """Whether words of a thread were erased: titles are made of words."""
-    return any(one.fp == ERASED for one in seen)
+def _lost_words(unit: Unit, thread: ThreadRow) -> bool:
+    """Whether words of a thread, or of its kin, were erased: the title of a source is made of the words of them all."""
+    return any(one.fp == ERASED for relative in log.kin(unit, thread) for one in log.seen(unit, relative))
 
 
 def _all_erased(seen: Sequence[Print]) -> bool:

@@ -204,7 +204,7 @@ class Thread:
             self.entries(0, row.next),
             key=self.key,
             title=row.title,
-            parent=parent if shared else None,
+            parent=parent,
             shared=shared,
             instructions=self.instructions(),
         )

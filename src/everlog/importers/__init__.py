@@ -132,8 +132,20 @@ def detect(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> str:
         return _detect(source)
 
 
-def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> Reading:  # noqa: A002
-    """Begin to read the conversations of a file; `format` is one of `FORMATS`, by default the one it is detected to be.
+def read(
+    path: Path,
+    format: str | None = None,  # noqa: A002
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    called: Path | None = None,
+) -> Reading:
+    """Begin to read the conversations of a file.
+
+    Args:
+        path: the file.
+        format: one of `FORMATS`; by default the one it is detected to be.
+        limits: how much it may ask for.
+        called: what errors, and keys that are made of the file's name, call it, where that is not `path`.
 
     Raises:
         BadImport: here or while reading: the file is empty, damaged, ends too early, is not UTF-8, not JSON, beyond the
@@ -141,8 +153,10 @@ def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMI
     """
     if format is not None and format not in FORMATS:
         raise BadImport(f"{format} is not a form that can be imported; known are {', '.join(FORMATS)}")
-    format_name = format or detect(path, limits=limits)
-    return Reading(Source(path, limits), format_name)
+    if format is None:
+        with Source(path, limits, called) as source:
+            format = _detect(source)  # noqa: A001
+    return Reading(Source(path, limits, called), format)
 
 
 def _detect(source: Source) -> str:

@@ -33,7 +33,7 @@ class Branch:
     fork: str | None = None
     """The first of its own nodes, which names it; None for the first branch."""
     parent: str | None = None
-    """`fork` of the branch it leaves, where `shared` is not 0."""
+    """`fork` of the branch it leaves; None for the first one, also where nothing is shared with it."""
     shared: int = 0
     """How many of its messages, from the first, are that branch's too."""
 
@@ -49,7 +49,7 @@ class Branch:
             key=name(self.fork),
             title=title,
             messages=dated(self.messages, tally, stated=stated, shared=self.shared),
-            parent=name(self.parent) if self.shared else None,
+            parent=None if self.fork is None else name(self.parent),
             shared=self.shared,
             origin=origin,
         )

@@ -12,6 +12,7 @@ from everlog.importers.report import Tally
 from everlog.importers.source import Limits
 from everlog.jsonl import Transcript
 from everlog.messages import Conversation, Media, Message, Origin, Part
+from everlog.names import is_name, spelled
 from everlog.tokens import utf8
 
 NAME_LENGTH = 200
@@ -25,10 +26,9 @@ _DIGEST_LENGTH = 8
 
 def fitted(name: str) -> str:
     """Return a name as it can be kept; the same one always becomes the same."""
-    if name and name.isprintable() and len(name) <= NAME_LENGTH:
+    if is_name(name, NAME_LENGTH):
         return name
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name[:NAME_LENGTH])
-    return f"{shown[: NAME_LENGTH - _DIGEST_LENGTH - 1]}~{sha256(utf8(name)).hexdigest()[:_DIGEST_LENGTH]}"
+    return f"{spelled(name[: NAME_LENGTH - _DIGEST_LENGTH - 1])}~{sha256(utf8(name)).hexdigest()[:_DIGEST_LENGTH]}"
 
 
 def fit(conversation: Conversation, limits: Limits, tally: Tally) -> Conversation:

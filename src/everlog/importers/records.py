@@ -59,9 +59,9 @@ def _values(document: Document) -> Iterator[Value | Problem]:
         case b"{":
             yield from _lines(document) if _is_lines(document) else _object(document)
         case b"":
-            raise BadImport(f"{document.name} holds nothing but white space")
+            raise BadImport(f"{document.path} holds nothing but white space")
         case _:
-            raise BadImport(f"{document.name} is not JSON in UTF-8: it starts with neither {{ nor [")
+            raise BadImport(f"{document.path} is not JSON in UTF-8: it starts with neither {{ nor [")
 
 
 def _is_lines(document: Document) -> bool:
@@ -173,7 +173,7 @@ class _Window:
         """
         if self.char():
             raise BadImport(
-                f"{self._document.name} is not JSON: {what} ends before character {self.position:,}, but more follows"
+                f"{self._document.path} is not JSON: {what} ends before character {self.position:,}, but more follows"
             )
 
     def step(self) -> None:
@@ -191,7 +191,7 @@ class _Window:
                 if not (near_the_end or error.msg.startswith("Unterminated")) or not self._more():
                     raise self.broken(what, cut=_is_cut(error, self._text), at=error.pos) from None
             except (ValueError, RecursionError) as error:
-                raise BadImport(f"{self._document.name}: {what} cannot be read: {_reason(error)}") from None
+                raise BadImport(f"{self._document.path}: {what} cannot be read: {_reason(error)}") from None
             else:
                 whole = isinstance(value, dict | list | str) or end < len(self._text) - len("e-")  # a number may go on
                 if whole or not self._more():
@@ -201,9 +201,9 @@ class _Window:
     def broken(self, what: str, *, cut: bool, at: int | None = None) -> BadImport:
         """Return the error for text that does not go on as JSON does."""
         if cut:
-            return BadImport(f"{self._document.name} ends too early, within {what}; export or copy it again")
+            return BadImport(f"{self._document.path} ends too early, within {what}; export or copy it again")
         position = self.position if at is None else self._before + at + 1
-        return BadImport(f"{self._document.name} is not JSON: {what} is broken at character {position:,}")
+        return BadImport(f"{self._document.path} is not JSON: {what} is broken at character {position:,}")
 
     def __enter__(self) -> Self:
         return self
@@ -252,8 +252,8 @@ def _reason(error: Exception) -> str:
 
 
 def _too_large(document: Document, what: str) -> BadImport:
-    return BadImport(f"{document.name}: {what} is larger than {document.limits.value_bytes:,} bytes")
+    return BadImport(f"{document.path}: {what} is larger than {document.limits.value_bytes:,} bytes")
 
 
 def _not_utf8(document: Document, offset: int) -> BadImport:
-    return BadImport(f"{document.name} is not UTF-8: the byte at offset {offset:,} is invalid")
+    return BadImport(f"{document.path} is not UTF-8: the byte at offset {offset:,} is invalid")

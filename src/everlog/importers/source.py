@@ -44,6 +44,9 @@ class Document:
 
     def __init__(self, source: "Source", name: str, member: zipfile.ZipInfo | None) -> None:
         self.name = name
+        """What problems say, beside the file they are reported for."""
+        self.path = f"{source.path}{name.removeprefix(source.path.name)}"
+        """What errors say."""
         self.limits = source.limits
         self.mark_bytes = 0
         """Size of the byte order mark that `open` passed over."""
@@ -66,20 +69,22 @@ class Document:
 class Source:
     """A file that somebody wants to import."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self.path = path
+    def __init__(self, file: Path, limits: Limits, path: Path | None = None) -> None:
+        """Open a file, which errors, and names that are made of it, call by another path if one is given."""
+        self.path = path = path or file
+        self._file = file
         self.limits = limits
         self.done_bytes = 0
         self.unpacked_bytes = 0
         self._archive: zipfile.ZipFile | None = None
         self._attachments: dict[str, zipfile.ZipInfo] | None = None
         try:
-            state = path.stat()
+            state = file.stat()
             regular = stat.S_ISREG(state.st_mode)
-            with path.open("rb") if regular else io.BytesIO() as file:
-                head = file.read(4)
+            with file.open("rb") if regular else io.BytesIO() as opened:
+                head = opened.read(4)
             if head[:2] == b"PK" and head[2:] in {b"\x03\x04", b"\x05\x06"}:
-                self._archive = zipfile.ZipFile(path)
+                self._archive = zipfile.ZipFile(file)
         except OSError as error:
             raise BadImport(f"{path} cannot be read: {error.strerror or 'it is not accessible'}") from None
         except (zipfile.BadZipFile, NotImplementedError, ValueError):
@@ -103,7 +108,7 @@ class Source:
         """Return the bytes of a member, or of the file, not yet counted."""
         try:
             if member is None:
-                return self.path.open("rb", buffering=0)
+                return self._file.open("rb", buffering=0)
             assert self._archive is not None
             return self._archive.open(member)
         except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:

@@ -32,6 +32,7 @@ from everlog.log.threads import (
     variant,
     variants,
 )
+from everlog.log.titles import kin
 from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, around, verify
@@ -81,6 +82,7 @@ __all__ = [
     "instructions",
     "join",
     "key_of",
+    "kin",
     "known",
     "latest_instructions",
     "leading",

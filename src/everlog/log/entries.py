@@ -22,6 +22,7 @@ from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
 from everlog.log.threads import END, KEY_LENGTH, ThreadRow
 from everlog.log.turns import NewTurn, TurnState
 from everlog.messages import KINDS, Entry, Kind, Message, Origin, Part
+from everlog.names import is_name, unlike
 from everlog.store import Unit
 from everlog.store.keys import digest
 from everlog.tokens import size_bytes, utf8
@@ -381,13 +382,13 @@ def check_id(value: str | None, limit: int = KEY_LENGTH) -> None:
     """Refuse an id that not every engine can store: ids stand as they are, since they are looked up by.
 
     Raises:
-        Mistake: it is no text, too long, or has characters that do not print.
+        Mistake: it is no text, or no name.
     """
     expect(value, (str, NoneType), "an id, or a client key, is a str")
-    if value is not None and (len(value) > limit or not value.isprintable()):
+    if value and not is_name(value, limit):
         raise Mistake(
             f"an id (of a request, session, user, project, scope, model or zone, or a client key) has at most {limit} "
-            f"printable characters; one has {len(value)}"
+            f"printable characters; one {unlike(value, limit)}"
         )
 
 

@@ -38,8 +38,8 @@ def erase_thread(store: Store, tenant: str, thread: str) -> Receipt:
 def erase_user(store: Store, tenant: str, user: str, *, dropped: Dropped | None = None) -> Receipt:
     """Erase every turn of an end user, in all threads of the tenant; other people's turns stay.
 
-    A thread that had words of theirs loses its title, since titles are made of words; one that is left without words
-    loses its instructions as well.
+    A thread that had words of theirs loses its title, since titles are made of words, and so do its forks and what it
+    was forked from, where they bear the same; one that is left without words loses its instructions as well.
 
     Args:
         store: the database.

@@ -13,6 +13,7 @@ from everlog.log.entries import check_id
 from everlog.log.handover import enter
 from everlog.log.receipts import Receipt, note
 from everlog.log.threads import END
+from everlog.log.titles import untitle
 from everlog.log.turns import TurnState
 from everlog.store import Store, Unit, sealed
 from everlog.store import rows as store_rows
@@ -90,8 +91,8 @@ def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int]
     found = unit.row(rows.THREAD_TO_WRITE, thread=thread)
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
     unit.count(rows.CLEAR_ENTRIES_AT, thread=thread, positions=list(positions))
-    if positions:
-        unit.run(rows.SET_TITLE, {"thread": thread, "new_title": None})
+    if positions and found is not None:
+        untitle(unit, thread, found[9], found[3])
     gone = _drop_blobs(unit, thread, positions)
     if not _has_words(unit, thread):
         gone += unit.count(rows.DROP_INSTRUCTIONS, thread=thread)

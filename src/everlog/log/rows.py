@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    or_,
 )
 
 from everlog.log.turns import TurnState
@@ -245,6 +246,18 @@ GROW = (
 )
 HEAD = scoped(thread).select(thread.c.head).where(thread.c.thread == _by_thread)
 SET_TITLE = scoped(thread).update().where(thread.c.thread == _by_thread).values(title=bindparam("new_title"))
+KIN = (
+    scoped(thread)
+    .select(thread.c.thread, thread.c.parent, thread.c.title)
+    .where(
+        thread.c.erased_at.is_(None),
+        or_(
+            thread.c.parent == _by_thread,
+            thread.c.thread == bindparam("of_parent"),
+            thread.c.parent == bindparam("of_parent"),
+        ),
+    )
+)
 
 SEGMENTS = (
     scoped(segment).select(segment.c.owner, segment.c.upto).where(segment.c.thread == _by_thread).order_by(segment.c.n)

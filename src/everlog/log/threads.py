@@ -15,6 +15,7 @@ from typing import Any
 from everlog.clock import moment, new_id
 from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect
 from everlog.log import heads, rows
+from everlog.names import is_name, unlike
 from everlog.store import Unit
 from everlog.store import rows as store_rows
 from everlog.tokens import utf8
@@ -261,11 +262,11 @@ def checked_key(key: str) -> str:
     """Return a thread key that every engine can store and index.
 
     Raises:
-        Mistake: it is no text, empty, too long, or has characters that do not print.
+        Mistake: it is no text, or no name.
     """
     expect(key, str, "a thread's key is a str")
-    if not key or len(key) > KEY_LENGTH or not key.isprintable():
-        raise Mistake(f"a thread's key is 1 to {KEY_LENGTH} printable characters; this one has {len(key)}")
+    if not is_name(key, KEY_LENGTH):
+        raise Mistake(f"a thread's key is 1 to {KEY_LENGTH} printable characters; this one {unlike(key, KEY_LENGTH)}")
     return key
 
 

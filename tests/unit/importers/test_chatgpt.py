@@ -75,6 +75,7 @@ def test_an_export_of_2023_comes_in_with_branches_and_without_what_was_deleted()
         Conversation(
             key=f"{GLUE}#q1b",
             title="Glue for the locker",
+            parent=GLUE,
             origin=GLUE_ORIGIN,
             messages=(*other, said("user", "Which clamp?", at="2023-03-28T10:41:50Z", id="q3")),
         ),

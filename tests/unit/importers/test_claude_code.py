@@ -345,7 +345,7 @@ def test_a_first_question_asked_anew_is_a_branch_that_shares_nothing(tmp_path: P
     )
     assert [(found.key, words(found), found.parent) for found in taken.conversations] == [
         ("claude-code:s1", ["Two?", "Three?"], None),
-        ("claude-code:s1#a", ["One?"], None),
+        ("claude-code:s1#a", ["One?"], "claude-code:s1"),
     ]
 
 

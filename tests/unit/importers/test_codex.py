@@ -251,7 +251,7 @@ def test_more_turns_rolled_back_than_there_are_leave_an_empty_thread_to_go_on_wi
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = take(path).conversations
     assert [[message.text for message in each.messages] for each in found] == [["Three"], ["One", "Two"]]
-    assert [each.parent for each in found] == [None, None]
+    assert [each.parent for each in found] == [None, found[0].key]
 
 
 def test_a_line_that_is_no_object_is_a_problem(tmp_path: Path):

@@ -11,7 +11,7 @@ import pytest
 
 from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, Weigh, due, fit, settle, view_of
 from everlog.memory.tree.nodes import index_of, label_of, level_of, pack, start_of, stop_of
-from everlog.memory.tree.render import FRAME_BYTES, Shown, line_bytes
+from everlog.memory.tree.render import FRAME_BYTES, Shown, begun, line_bytes
 from everlog.tokens import size_bytes
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -185,7 +185,8 @@ def test_no_budget_is_ever_exceeded_by_a_single_byte(count: int):
     weigh = all_built(lambda nid: 60 + index_of(nid) % 7)
     for budget in range(MIN_BUDGET_BYTES, 1500):
         shown = fit(settle(View(), count, budget=budget, low=budget, weigh=weigh), count, budget=budget, weigh=weigh)
-        texts = tuple((nid, "x" * size) for nid, size in weigh(shown.lines).items())
+        texts = tuple((nid, begun("x" * size, shown.room)) for nid, size in weigh(shown.lines).items())
+        assert shown.lines, "there are words in every view that a reader can ask for"
         assert size_bytes(Shown(texts, shown.hidden, shown.notice).text) <= budget
 
 
@@ -221,6 +222,29 @@ def test_what_does_not_fit_even_fully_merged_is_left_out_oldest_first_behind_one
     assert labels(shown.lines)[-1] == "1022+1"
     assert shown.notice == "(left out, zoom to open: 0+512 512+256 768+128)"
     assert shown.hidden == 896
+
+
+@pytest.mark.parametrize(
+    ("count", "hidden", "said", "room"),
+    [
+        (1024, 0, "", 256 - FRAME_BYTES - len("0+1024|\n")),
+        (12, 8, "(left out, zoom to open: 0+8)", 207),
+        (255, 254, "(left out, zoom to open: 0+128 128+64 192+32 224+16 240+8 248+4 252+2)", 164),
+        (
+            65535,
+            65534,
+            "(left out from 0: +32768 +16384 +8192 +4096 +2048 +1024 +512 +256 +128 +64 +32 +16 +8 +4 +2)",
+            140,
+        ),
+    ],
+)
+def test_of_a_newest_line_that_does_not_fit_the_beginning_is_shown(count: int, hidden: int, said: str, room: int):
+    weigh = all_built(lambda nid: 512)
+    shown = fit(settle(View(), count, budget=256, low=128, weigh=weigh), count, budget=256, weigh=weigh)
+    assert (shown.hidden, shown.notice, shown.room) == (hidden, said, room)
+    assert stop_of(shown.lines[-1]) == count
+    text = Shown(((shown.lines[0], begun("word " * 200, shown.room)),), hidden, said).text
+    assert 240 < size_bytes(text) <= 256
 
 
 @pytest.mark.parametrize("budget", [0, 1, 13, 14, 60, 255])

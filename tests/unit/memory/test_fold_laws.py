@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, fit, settle, view_of
 from everlog.memory.tree.lines import PLACEHOLDER
 from everlog.memory.tree.nodes import children_of, cover, ending_within, level_of, start_of, stop_of
-from everlog.memory.tree.render import Shown, parse
+from everlog.memory.tree.render import Shown, begun, parse
 from everlog.tokens import size_bytes
 
 BUDGETS = [MIN_BUDGET_BYTES, 300, 777, 2_000, 10_000]
@@ -52,9 +52,11 @@ class Reading(RuleBasedStateMachine):
         before = self.saved.get(budget, View())
         after = settle(before, self.count, budget=budget, low=int(budget * self.low_mark), weigh=self.weigh)
         fitted = fit(after, self.count, budget=budget, weigh=self.weigh)
-        texts = tuple((nid, self.texts.get(nid, PLACEHOLDER)) for nid in fitted.lines)
+        texts = tuple((nid, begun(self.texts.get(nid, PLACEHOLDER), fitted.room)) for nid in fitted.lines)
         shown = Shown(texts, fitted.hidden, fitted.notice)
         assert tiles(after.lines, 0, self.count) or after == before, "a batch that waits changes nothing"
+        assert fitted.lines or not self.count
+        assert fitted.room is None or len(fitted.lines) == 1
         assert tiles(fitted.lines, fitted.hidden, self.count)
         assert never_split(before.lines, after.lines)
         assert never_split(after.lines, fitted.lines)

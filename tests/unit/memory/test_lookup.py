@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from everlog.errors import UnknownAddress
 from everlog.memory.tree import lookup
-from everlog.memory.tree.lines import unescape
+from everlog.memory.tree.escapes import unescape
 from everlog.memory.tree.lookup import Page, dated, page_of
 
 PAGING = json.loads((Path(__file__).parents[2] / "vectors" / "text.json").read_text("utf-8"))["paging"]["codepoint"]

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everlog.memory.tree.clauses import GAP
+from everlog.memory.tree.escapes import escape, unescape
 from everlog.memory.tree.lines import PLACEHOLDER, shown
 from everlog.memory.tree.nodes import cover, label_of, stop_of
-from everlog.memory.tree.render import FRAME_BYTES, MIN_LINE_BYTES, Shown, line_bytes, notice, parse
+from everlog.memory.tree.render import FRAME_BYTES, MIN_LINE_BYTES, Shown, begun, line_bytes, notice, parse
 from everlog.tokens import size_bytes
 from tests.unit.memory.test_lines import hostile
 
@@ -79,3 +81,20 @@ def test_even_the_longest_list_of_blocks_fits_the_smallest_view():
 def test_what_is_not_a_view_is_refused(text: str):
     with pytest.raises(ValueError, match=r"view|address"):
         parse(text)
+
+
+@given(hostile, st.integers(29, 300))
+def test_the_beginning_of_a_line_takes_no_more_room_than_it_is_given(text: str, room: int):
+    line = begun(f"user: {text}", room)
+    assert 0 < size_bytes(line) <= room
+    assert not set(line) & set("\n\r\u2028")
+    assert escape(unescape(line)) == line or "amp" in line
+    if size_bytes(shown(f"user: {text}")) <= room:
+        assert line == shown(f"user: {text}") == begun(f"user: {text}", None)
+    else:
+        assert line.endswith(GAP)
+
+
+def test_what_is_cut_off_opens_no_tag():
+    assert begun("user: " + "w" * 20 + " <chatter and more of it", 34) == "user: " + "w" * 20 + "…"
+    assert "<chat" not in begun("user: " + "w" * 12 + "<chatter" + "r" * 40, 29)

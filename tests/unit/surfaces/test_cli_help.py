@@ -41,7 +41,7 @@ Remember:
   zoom         Open a line of a view: its two halves, or the message.
   read         Print one message, page by page.
   date         Print when a message was said.
-  search       Find messages by their words: numbers and dates, no text.
+  search       Find messages by their words: where, when and who, no text.
   pump         Build what is still missing of the trees.
   worker       Keep all trees current until it is stopped.
   rebuild      Drop the tree of a thread and build it again.
@@ -92,7 +92,7 @@ resumed by running it again. What was edited since becomes a fork. Without --thr
 threads come from the files.
 
 Arguments:
-  FILE  Exports; zip archives as they are.
+  FILE  Exports; zip archives as they are; - is standard input.
 
 Options:
   --thread KEY     Put the conversation of the file into this thread.
@@ -113,6 +113,7 @@ Examples:
   everlog import chatgpt-export.zip
   everlog import ~/.claude/projects/*/*.jsonl
   everlog import messages.jsonl --thread holiday
+  my-program | everlog import - --thread holiday
 """)
 
 

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 
 import pytest
+from rich.cells import cell_len
 
+from everlog.messages import JSON
 from everlog.surfaces.cli import console, output
 
 
@@ -30,7 +32,7 @@ def test_text_is_utf8_and_half_a_pair_takes_the_three_bytes_it_is_counted_as(pri
 
 def test_on_a_terminal_control_characters_become_pictures_and_lines_stay_lines(terminal: Callable[[], bytes]):
     console.text("a\tb\n\x1b[2J\x7f\x9b\u202e")
-    assert terminal().decode() == "a\tb\n\u241b[2J\ufffd\ufffd\u202e"
+    assert terminal().decode() == "a\tb\n\u241b[2J\ufffd\ufffd\ufffd"
 
 
 def test_columns_are_as_wide_as_what_is_in_them_also_in_wide_scripts(printed: Callable[[], bytes]):
@@ -43,11 +45,52 @@ def test_columns_are_as_wide_as_what_is_in_them_also_in_wide_scripts(printed: Ca
     ]
 
 
-def test_on_a_terminal_no_line_is_wider_than_it(terminal: Callable[[], bytes]):
-    output.table(("KEY", "TITLE"), [("a", "word " * 20), ("b", "\u597d" * 40)])
-    lines = terminal().decode().splitlines()
-    assert lines[1].endswith("\u2026")
-    assert [len(line) <= 30 for line in lines] == [True] * 3
+def test_on_a_terminal_no_line_is_wider_than_it_and_no_word_is_lost(
+    terminal: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+):
+    rows = [("key-a", 12, "word " * 20 + "end"), ("b" * 25, 1, "\u597d" * 40), ("c", 0, None), ("d", 1234, "x" * 50)]
+    for columns in (7, 20, 30, 45, 60, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        output.table(("KEY", "N", "TITLE"), rows)
+        shown = terminal().decode()
+        assert [cell_len(line) <= columns for line in shown.splitlines()] == [True] * shown.count("\n")
+        together = "".join(shown.split())
+        for row in rows:
+            assert "".join(output._shown(row[2]).split()) in together
+            assert row[0] in together
+
+
+def test_a_last_column_goes_on_beside_the_others_or_where_there_is_no_room_under_them(
+    terminal: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+):
+    rows = [("a" * 24, 3, "To the sea in June?"), ("b", 12, "")]
+    output.table(("KEY", "N", "TITLE"), rows)
+    assert terminal().decode().splitlines() == ["KEY  N", "  TITLE", "a" * 24 + "  3", "  To the sea in June?", "b  12"]
+    monkeypatch.setenv("COLUMNS", "50")
+    output.table(("KEY", "N", "TITLE"), [("a", 3, "To the sea in June, and to the mountains in May"), ("b", 12, "")])
+    assert terminal().decode().splitlines() == [
+        "KEY   N  TITLE",
+        "a     3  To the sea in June, and to the mountains",
+        "         in May",
+        "b    12",
+    ]
+
+
+def test_lines_of_ours_hold_no_controls_in_a_pipe_either_and_json_none_on_a_terminal(
+    printed: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+):
+    console.line("a\x1b[2J\x9b\u202eb")
+    assert printed().decode() == "a\u241b[2J\ufffd\ufffdb\n"
+    value: JSON = {"a": "\x1b\x7f\x9b\u202e\u00e9\U0001f600"}
+    output.document(value)
+    plain = printed().decode()
+    for module in (console, output):
+        monkeypatch.setattr(module, "is_terminal", lambda: True)
+    output.document(value)
+    shown = printed().decode()
+    assert json.loads(plain) == json.loads(shown) == value
+    assert "\x9b" in plain
+    assert not set(shown) & set("\x1b\x7f\x9b\u202e")
 
 
 def test_in_a_pipe_lines_are_whole(printed: Callable[[], bytes]):

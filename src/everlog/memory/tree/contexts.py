@@ -18,7 +18,7 @@ from everlog.memory.tree.fold import Fitted, canonical
 from everlog.memory.tree.lines import LIMIT_BYTES, shown, source
 from everlog.memory.tree.nodes import children_of, label_of, level_of, start_of, stop_of
 from everlog.memory.tree.questions import Context
-from everlog.memory.tree.render import Shown
+from everlog.memory.tree.render import Shown, begun
 from everlog.memory.tree.rows import MEND
 from everlog.memory.tree.shelf import Shelf
 from everlog.memory.tree.window import Window
@@ -109,16 +109,16 @@ def _weigh(shelf: Shelf, state: Window, nids: Collection[int]) -> Mapping[int, i
     return known
 
 
-def _texts(shelf: Shelf, state: Window, nids: Sequence[int]) -> list[tuple[int, str]]:
+def _texts(shelf: Shelf, state: Window, nids: Sequence[int], room: int | None = None) -> list[tuple[int, str]]:
     built = shelf.lines(nids)
     texts = []
     for nid in nids:
         line = built[nid] if nid in built else state.line(nid)
         if line is None:
             raise Damaged(f"the line {label_of(nid)} of a tree is missing, though one above it is there; {MEND}")
-        texts.append((nid, shown(line.text)))
+        texts.append((nid, begun(line.text, room)))
     return texts
 
 
 def _rendered(shelf: Shelf, state: Window, fitted: Fitted) -> str:
-    return Shown(tuple(_texts(shelf, state, fitted.lines)), fitted.hidden, fitted.notice).text
+    return Shown(tuple(_texts(shelf, state, fitted.lines, fitted.room)), fitted.hidden, fitted.notice).text

@@ -8,7 +8,8 @@ proportion to age. Between batches a view only grows at its end: once it is over
 low mark, as far as nodes are built, and a batch that was held up goes on when the log has grown.
 
 `settle` makes the view that is saved. `fit` makes of it what one reader sees now, which merges lines whose node is not
-built yet, and as the last resort leaves out the oldest; that is saved nowhere. While so many nodes are missing that their
+built yet, and as the last resort leaves out the oldest; where not even the newest fits, its beginning is shown. That is
+saved nowhere. While so many nodes are missing that their
 places alone would fill the budget, a batch waits and the saved view stays as it is, without the entries since: else each
 read of a long log that is barely built would go through all of it.
 
@@ -28,6 +29,9 @@ Weigh = Callable[[Collection[int]], Mapping[int, int]]
 
 MIN_BUDGET_BYTES = 256
 """The smallest budget that public functions take; a planner's promise for smaller ones is only to end."""
+
+WORDS_BYTES = 100
+"""Room for words that the names of what is left out give way to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Fitted:
     """How many of the oldest entries are left out."""
     notice: str = ""
     """The line that stands for them."""
+    room: int | None = None
+    """Bytes to which the text of the only line is cut, where not all of it fits."""
 
 
 def view_of(runs: Iterable[tuple[int, int]], *, owed: bool) -> View | None:
@@ -144,7 +150,17 @@ def _leave_out(lines: tuple[int, ...], present: Mapping[int, int], size: int, bu
             return Fitted(lines[shown:], hidden, said)
         size -= present[nid]
         hidden = stop_of(nid)
-    return Fitted((), hidden, notice(hidden, budget - size - 1))
+    return (_cut(lines[-1], budget) if lines else None) or Fitted((), hidden, notice(hidden, budget - size - 1))
+
+
+def _cut(newest: int, budget: int) -> Fitted | None:
+    """Return the newest line alone, cut to what fits beside the notice; None where that is not worth it."""
+    hidden = start_of(newest)
+    room = budget - FRAME_BYTES - line_bytes(newest, 0)
+    said = notice(hidden, room - WORDS_BYTES - 1) if hidden else ""
+    room -= len(said) + 1 if hidden else 0
+    worth = budget >= MIN_BUDGET_BYTES and room >= PLACEHOLDER_BYTES
+    return Fitted((newest,), hidden, said, room) if worth else None
 
 
 def _merge(present: dict[int, int], count: int, target: int, known: Mapping[int, int], *, unbuilt: bool) -> int:

@@ -4,9 +4,7 @@ The text of a leaf is `kind: words`, or `kind (name): words` where the speaker h
 of several such pieces, one a line. Words may hold newlines and may look like a piece of their own, so a line knows where
 its true pieces start. What stands before the colon is a piece's tag.
 
-Shown, every line break is one space. `<chat` and `</chat` have their `<` written `&lt;`, and what looks like a label
-(`7+1|` at the start of a word) has its `|` written `&#124;`; text that holds such an escape already gets one `amp;`
-more. Everything else stays as it is, so `unescape` gives back every text exactly.
+Shown, every line break is one space, and what could close a tag or look like a label is escaped (`escapes.py`).
 """
 
 import re
@@ -16,6 +14,7 @@ from itertools import pairwise
 from typing import cast
 
 from everlog.errors import Damaged
+from everlog.memory.tree.escapes import escape, seen
 from everlog.messages import KINDS, Entry, Kind, Media, Message, Unknown
 from everlog.tokens import cut, size_bytes, text_of, utf8
 
@@ -36,13 +35,6 @@ _NOT_IN_NAMES = re.compile(r"[():|<>]+")
 
 _STARTS = re.compile(r"(?:-|[0-9]{1,9}(?:,[0-9]{1,9})*)?")
 _UNREADABLE = "a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again"
-
-_TAG = r"(?=[\s/]*[cC][hH][aA][tT]\b)"
-_TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
-_TAG_BACK = re.compile(rf"&((?:amp;)*)lt;{_TAG}")
-_LABEL = r"(?<!\S)([0-9]+\+[0-9]+)"
-_LABEL_OUT = re.compile(rf"{_LABEL}(?:\||&((?:amp;)*)#124;)")
-_LABEL_BACK = re.compile(rf"{_LABEL}&((?:amp;)*)#124;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +81,14 @@ def source(entry: Entry) -> Line:
 def tag_of(kind: Kind, author: str | None) -> str:
     """Return the tag of a message: two people of one kind are told apart by their names.
 
-    Tools' names are left out, since a result is shown with its call. A name is shown in at most 40 bytes, without what
-    could end a tag.
+    Tools' names are left out, since a result is shown with its call; so is a name that only repeats the kind, as
+    exports of some programs have it, or that nobody can see. A name is shown in at most 40 bytes, without what could
+    end a tag.
     """
     if author is None or kind not in _NAMED:
         return kind
     name = cut(" ".join(_NOT_IN_NAMES.sub(" ", author).split()), NAME_BYTES).rstrip()
-    return f"{kind} ({name})" if name else kind
+    return kind if seen(name).strip().casefold() in {"", kind} else f"{kind} ({name})"
 
 
 def parse_tag(tag: str) -> tuple[Kind, str | None]:
@@ -175,18 +168,3 @@ def shown(text: str) -> str:
 def flatten(text: str) -> str:
     """Return text with every line break made one space: CRLF, CR, LF, and what else Unicode breaks a line at."""
     return " ".join(f"{text}.".splitlines())[:-1]
-
-
-def escape(text: str) -> str:
-    """Return text that holds no `<chat` or `</chat` and no label at the start of a word."""
-    if "<" in text or "lt;" in text:
-        text = _TAG_OUT.sub(lambda m: "&lt;" if m[1] is None else f"&amp;{m[1]}lt;", text)
-    if "+" in text and ("|" in text or "#124;" in text):
-        text = _LABEL_OUT.sub(lambda m: f"{m[1]}&#124;" if m[2] is None else f"{m[1]}&amp;{m[2]}#124;", text)
-    return text
-
-
-def unescape(text: str) -> str:
-    """Return the text that `escape` was given."""
-    text = _LABEL_BACK.sub(lambda m: f"{m[1]}&{m[2][4:]}#124;" if m[2] else f"{m[1]}|", text)
-    return _TAG_BACK.sub(lambda m: f"&{m[1][4:]}lt;" if m[1] else "<", text)

@@ -4,7 +4,8 @@ A line of one entry opens to the message itself, with its line breaks. That alwa
 yet, so every message can be reached from whatever a view shows. A message longer than a page is read in pages, which
 join to `kind: text`, word for word.
 
-For an agent, words are escaped where they could pass for something else (`lines.escape`); a program gets them exactly.
+For an agent, words are escaped where they could pass for something else (`escapes.py`); a program gets them as they are,
+but for halves of surrogate pairs, which no encoding takes.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from datetime import datetime
 from everlog import log
 from everlog.errors import UnknownAddress
 from everlog.log import ThreadRow
-from everlog.memory.tree.lines import Line, escape, source
+from everlog.memory.tree.escapes import escape, whole
+from everlog.memory.tree.lines import Line, source
 from everlog.memory.tree.nodes import address, children_of, label_of, level_of, position, shown_value, start_of
 from everlog.memory.tree.shelf import Shelf
 from everlog.messages import Entry
@@ -36,7 +38,7 @@ class Page:
     pages: int
     """How many the message has; at least 1."""
     words: str
-    """The page, exactly."""
+    """The page as it is; halves of surrogate pairs are U+FFFD."""
 
     @property
     def note(self) -> str:
@@ -111,7 +113,7 @@ def page_of(text: str, i: int, page: object) -> Page:
     if type(page) is not int or not 0 <= page < pages:
         has = "1 page, numbered 0" if pages == 1 else f"{pages} pages, numbered from 0 to {pages - 1}"
         raise UnknownAddress(f"Message {i} has {has}; there is no page {shown_value(page)}.")
-    return Page(i, page, pages, text[page * PAGE_CHARACTERS : (page + 1) * PAGE_CHARACTERS])
+    return Page(i, page, pages, whole(text[page * PAGE_CHARACTERS : (page + 1) * PAGE_CHARACTERS]))
 
 
 def dated(when: datetime) -> str:

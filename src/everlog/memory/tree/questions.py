@@ -4,19 +4,20 @@ First the rules, then the canonical view, both the same for eight messages in a 
 provider's cache; then what came since, and the source. A further try goes on in the same conversation.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.memory.interface import Request, Try
 from everlog.memory.prompts import Prompt, identity, load
-from everlog.memory.tree.lines import LIMIT_BYTES, Line, escape, flatten, parse_tag
+from everlog.memory.tree.escapes import enclose, fence
+from everlog.memory.tree.lines import LIMIT_BYTES, Line, flatten, parse_tag
 from everlog.messages import Message
 from everlog.tokens import cut
 
 CONTEXT_BYTES = 24_000
-"""Budget of the view that a model sees, in UTF-8 bytes: its own, whatever a reader of the thread sees."""
+"""Budget of the view that a model sees, in UTF-8 bytes, before `<input` in it is escaped: its own, whatever a reader of
+the thread sees."""
 
 MARK = "⟦limit⟧"
 """Stands, in what a model is told of its own answer, where the limit was."""
@@ -26,9 +27,6 @@ _REPLY_SHOWN = 4
 """How many times the limit of a model's own answer it is shown again."""
 
 _PACKAGE = "everlog.memory.tree"
-_TAG = r"(?=[\s/]*[iI][nN][pP][uU][tT]\b)"
-_TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
-_TAG_BACK = re.compile(rf"&((?:amp;)*)lt;{_TAG}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +83,20 @@ def request(words: Prompts | None, given: Line, made: Line, context: Context | N
     if words is None or context is None:
         return Request(source=tuple(source), limit_bytes=LIMIT_BYTES)
     values = {
-        "since": "\n".join(context.since) or _NONE,
+        "since": fence("\n".join(context.since)) or _NONE,
         "source": enclose(made.text),
         "size": made.size_bytes,
         "limit": LIMIT_BYTES,
         "ruler": "-" * LIMIT_BYTES,
     }
     if context.finer:
-        task = words.merge.render(**values, finer="\n".join(context.finer))
+        task = words.merge.render(**values, finer=fence("\n".join(context.finer)))
     else:
-        call = "" if context.call is None else f"\nIt is the result of this call:\n{context.call}\n"
+        call = "" if context.call is None else f"\nIt is the result of this call:\n{fence(context.call)}\n"
         task = words.leaf.render(**values, call=call)
     messages = (
         Message(kind="system", text=words.system.render()),
-        Message(kind="user", text=context.view),
+        Message(kind="user", text=fence(context.view)),
         Message(kind="user", text=task),
     )
     return Request(source=tuple(source), messages=messages, limit_bytes=LIMIT_BYTES)
@@ -111,22 +109,12 @@ def further(words: Prompts | None, first: Request, tries: Sequence[Try]) -> Requ
     messages = list(first.messages)
     for attempt in tries:
         if attempt.text:
-            messages.append(Message(kind="assistant", text=cut(attempt.text, _REPLY_SHOWN * LIMIT_BYTES)))
+            messages.append(Message(kind="assistant", text=cut(enclose(attempt.text), _REPLY_SHOWN * LIMIT_BYTES)))
         said = words.retry.render(
             reason=attempt.reason or "it cannot be used",
             size=attempt.size_bytes,
             limit=LIMIT_BYTES,
-            line=f"{cut(flatten(attempt.text), LIMIT_BYTES)}{MARK}" if attempt.text else _NONE,
+            line=f"{cut(enclose(flatten(attempt.text)), LIMIT_BYTES)}{MARK}" if attempt.text else _NONE,
         )
         messages.append(Message(kind="user", text=said))
     return Request(source=first.source, messages=tuple(messages), limit_bytes=first.limit_bytes)
-
-
-def enclose(text: str) -> str:
-    """Return text that closes no tag and looks like no line of a view, its line breaks kept."""
-    return _TAG_OUT.sub(lambda m: "&lt;" if m[1] is None else f"&amp;{m[1]}lt;", escape(text))
-
-
-def disclose(text: str) -> str:
-    """Return what `enclose` did to an `<input` undone; `unescape` does the rest."""
-    return _TAG_BACK.sub(lambda m: f"&{m[1][4:]}lt;" if m[1] else "<", text)

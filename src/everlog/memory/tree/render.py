@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everlog.memory.tree.lines import PLACEHOLDER
+from everlog.memory.tree.extractive import clip
+from everlog.memory.tree.lines import PLACEHOLDER, shown
 from everlog.memory.tree.nodes import cover, label_of, parse_label, start_of, stop_of
 from everlog.tokens import size_bytes
 
@@ -50,6 +51,15 @@ class Shown:
     def text(self) -> str:
         """The view as it is delivered."""
         return "".join((_OPEN, *(f"{line}\n" for line in self.view_lines), _CLOSE))
+
+
+def begun(text: str, room: int | None) -> str:
+    """Return a node's text as it is shown; where `room` is given, as much of its beginning as takes so many bytes."""
+    line, limit = shown(text), room or 0
+    while room is not None and size_bytes(line) > room:
+        line = shown(clip(text, limit))
+        limit -= max(1, size_bytes(line) - room)
+    return line
 
 
 def line_bytes(nid: int, text_bytes: int) -> int:

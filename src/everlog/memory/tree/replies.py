@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from everlog.memory.interface import Answer
-from everlog.memory.tree.lines import LIMIT_BYTES, Line, flatten, line_of, parse_tag, unescape
-from everlog.memory.tree.questions import MARK, disclose
+from everlog.memory.tree.escapes import disclose
+from everlog.memory.tree.lines import LIMIT_BYTES, Line, flatten, line_of, parse_tag
+from everlog.memory.tree.questions import MARK
 from everlog.messages import JSON, KINDS
 from everlog.tokens import size_bytes
 
@@ -85,7 +86,7 @@ def _cleaned(text: str, made: Line) -> str:
         if _RULER.search(said) and not _RULER.search(made.text):
             said = _RULER.sub("", said)
         if said.strip():
-            kept.append(disclose(unescape(said.strip())))
+            kept.append(disclose(said.strip()))
     return "\n".join(kept)
 
 

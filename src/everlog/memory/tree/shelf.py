@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from everlog.errors import Damaged
 from everlog.log import ThreadRow
 from everlog.memory.tree import rows
-from everlog.memory.tree.lines import PLACEHOLDER, Line, decode, shown
+from everlog.memory.tree.lines import PLACEHOLDER, Line, decode
 from everlog.memory.tree.nodes import children_of, cover, label_of, level_of, stop_of
+from everlog.memory.tree.render import begun
 from everlog.store import Unit
 
 _DEPTH = 8
@@ -31,10 +32,10 @@ class Shelf:
         found = self._fetch(nids)
         return {nid: self._open(nid, row) for nid in nids if (row := found[nid]) is not None}
 
-    def shown(self, nids: Sequence[int]) -> tuple[tuple[int, str], ...]:
-        """Return nodes with the text that stands for each in a view."""
+    def shown(self, nids: Sequence[int], room: int | None = None) -> tuple[tuple[int, str], ...]:
+        """Return nodes with the text that stands for each in a view, cut to `room` bytes if it is given."""
         lines = self.lines(nids)
-        return tuple((nid, shown(lines[nid].text) if nid in lines else PLACEHOLDER) for nid in nids)
+        return tuple((nid, begun(lines[nid].text, room) if nid in lines else PLACEHOLDER) for nid in nids)
 
     def _fetch(self, nids: Iterable[int]) -> Mapping[int, tuple[str, int, bytes] | None]:
         missing = [nid for nid in nids if nid not in self._found]

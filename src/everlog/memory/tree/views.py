@@ -62,7 +62,7 @@ def _read(unit: Unit, thread: str, budget: int, low_mark: float) -> tuple[Shown,
     shelf = Shelf(unit, row)
     view = settle(saved.view, row.next, budget=budget, low=low, weigh=shelf.weigh)
     fitted = fit(view, row.next, budget=budget, weigh=shelf.weigh)
-    shown = Shown(shelf.shown(fitted.lines), fitted.hidden, fitted.notice)
+    shown = Shown(shelf.shown(fitted.lines, fitted.room), fitted.hidden, fitted.notice)
     grown = view.count - saved.view.count
     only_grew = len(view.lines) == len(saved.view.lines) + grown and view.owed == saved.view.owed
     return shown, None if only_grew and not saved.damaged else _Saved(view, saved.version)

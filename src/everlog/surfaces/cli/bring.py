@@ -17,6 +17,7 @@ from everlog.messages import JSON
 from everlog.store.store import checked
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import failure, line, note
+from everlog.surfaces.cli.inlet import CALLED, STANDARD_INPUT, readable
 from everlog.surfaces.cli.output import count, document, facts
 from everlog.surfaces.cli.progress import Bar, bar
 from everlog.surfaces.config import Settings
@@ -63,7 +64,9 @@ class _Outcome:
 
 def import_files(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports; zip archives as they are.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Exports; zip archives as they are; - is standard input.")
+    ],
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="KEY", help="Put the conversation of the file into this thread.")
     ] = None,
@@ -82,6 +85,7 @@ def import_files(
       everlog import chatgpt-export.zip
       everlog import ~/.claude/projects/*/*.jsonl
       everlog import messages.jsonl --thread holiday
+      my-program | everlog import - --thread holiday
     """
     here = session.of(context)
     outcomes = []
@@ -124,14 +128,18 @@ def _import(
     opened: Callable[[], Everlog], settings: Settings, path: Path, thread: str | None, format_name: str | None
 ) -> _Outcome:
     """Bring in a file; a database that is not there is made by its first conversation."""
-    outcome = _Outcome(path)
+    outcome = _Outcome(CALLED if path == STANDARD_INPUT else path)
     try:
         _refuse_own(path, settings)
-        with read(path, format_name) as reading, bar(path.name) as shown:
+        with (
+            readable(path) as (file, called),
+            read(file, format_name, called=called) as reading,
+            bar(called.name) as shown,
+        ):
             outcome.format = reading.format
             outcome.unknown, outcome.skipped = reading.tally.unknown, reading.tally.skipped
             outcome.assumed = reading.tally.assumed
-            named = _named(reading, path, thread) if thread is not None else reading
+            named = _named(reading, called, thread) if thread is not None else reading
             for found in named:
                 shown.to(reading.done_bytes, reading.size_bytes)
                 if isinstance(found, Problem):
@@ -234,7 +242,8 @@ def _print(outcomes: list[_Outcome]) -> None:
             line(f"{one.path} ({one.format})")
             facts(_lines(one))
         for problem in one.problems[:SHOWN_PROBLEMS]:
-            line(f"  {problem.where}{f' #{problem.position}' if problem.position else ''}: {problem.reason}")
+            where = f"{one.path}{problem.where.removeprefix(one.path.name)}"
+            line(f"  {where}{f' #{problem.position}' if problem.position else ''}: {problem.reason}")
         if len(one.problems) > SHOWN_PROBLEMS:
             line(f"  and {len(one.problems) - SHOWN_PROBLEMS:,} more; --json lists them all")
 

@@ -31,7 +31,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("zoom", "tree:zoom", "Open a line of a view: its two halves, or the message."),
         Command("read", "tree:read", "Print one message, page by page."),
         Command("date", "tree:date", "Print when a message was said."),
-        Command("search", "tree:search", "Find messages by their words: numbers and dates, no text."),
+        Command("search", "search:search", "Find messages by their words: where, when and who, no text."),
         Command("pump", "tree:pump", "Build what is still missing of the trees."),
         Command("worker", "worker:worker", "Keep all trees current until it is stopped."),
         Command("rebuild", "tree:rebuild", "Drop the tree of a thread and build it again."),

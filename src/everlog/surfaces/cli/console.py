@@ -1,8 +1,10 @@
 """Words to the terminal or a pipe: standard output is always UTF-8, whatever the locale.
 
-Words of a conversation are data. Halves of surrogate pairs, which UTF-8 cannot hold, are shown as U+FFFD. On a terminal,
-control characters are made visible, so that no message can move the cursor or change a colour; a pipe gets them as
-they are. This module is light: what is needed to print help, and to say what went wrong.
+Words of a conversation are data. Halves of surrogate pairs, which UTF-8 cannot hold, are shown as U+FFFD. Control
+characters, and what turns the direction of a line around, are made visible, so that no message can move the cursor or
+change a colour: wherever it goes in lines that are ours, such as tables and reports; of words that are promised as they
+are (`text`), on a terminal only, and a pipe gets them exactly. On a terminal they are escaped in JSON as well. This
+module is light: what is needed to print help, and to say what went wrong.
 """
 
 import json
@@ -10,7 +12,8 @@ import re
 import sys
 
 _HALF = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e]")
 _BREAK = re.compile(r"\s+")
 
 
@@ -20,26 +23,31 @@ def write(data: bytes) -> None:
         sys.stdout.buffer.write(data)
 
 
+def write_json(data: bytes) -> None:
+    """Write JSON to standard output; what a terminal would act on is escaped there, which is the same value."""
+    if is_terminal():
+        data = _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", data.decode()).encode()
+    write(data)
+
+
 def is_terminal() -> bool:
     """Whether standard output is read by a person as it appears."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def text(words: str) -> None:
-    """Print words that may come from a conversation; nothing is added."""
+    """Print words of a conversation; nothing is added, and to a pipe they go as they are."""
     words = _HALF.sub("\ufffd", words)
-    if is_terminal():
-        words = visible(words)
-    write(words.encode())
+    write((visible(words) if is_terminal() else words).encode())
 
 
 def line(words: str = "") -> None:
-    """Print a line."""
-    text(f"{words}\n")
+    """Print a line of ours, whatever stands in it."""
+    write(f"{visible(_HALF.sub(chr(0xFFFD), words))}\n".encode())
 
 
 def visible(words: str) -> str:
-    """Return words with control characters replaced by pictures of them; tabs and line breaks stay."""
+    """Return words with pictures in the place of control characters; tabs and line breaks stay."""
     return _CONTROL.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", words)
 
 

@@ -136,7 +136,7 @@ def unknown(memory: Everlog, word: str) -> Mistake:
         near = [keys[found] for found in get_close_matches(wanted, keys, n=PROPOSED)]
     if not near:
         return UnknownThread(f"no thread {word!r} here; `everlog threads` lists the ones there are")
-    return UnknownThread(f"no thread {word!r} here; did you mean {_either([repr(key) for key in near[:PROPOSED]])}?")
+    return UnknownThread(f"no thread {word!r} here; did you mean {either([repr(key) for key in near[:PROPOSED]])}?")
 
 
 def _begins(key: str, word: str) -> bool:
@@ -147,6 +147,7 @@ def _varies(key: str, other: str) -> bool:
     return key.startswith((f"{other}~", f"{other}#"))
 
 
-def _either(names: list[str]) -> str:
+def either(names: list[str]) -> str:
+    """Return names as one of them: `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last

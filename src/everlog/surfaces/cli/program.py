@@ -10,10 +10,10 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from everlog.errors import Mistake
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP, SUBGROUPS, page
 from everlog.surfaces.cli.session import Session
+from everlog.surfaces.cli.wording import mistake
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -149,9 +149,7 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as error:
-        failed: typer.Context | None = getattr(error, "ctx", None)
-        where = "everlog" if failed is None else failed.command_path
-        raise Mistake(f"{error.format_message().rstrip('.')} (see `{where} --help`)") from error
+        raise mistake(error, arguments) from error
 
 
 def _branch(prefix: str, about: str) -> Branch:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from everlog.surfaces.cli.console import flat
+
 
 class Bar:
     """How far something is; this one is told, and shows nothing."""
@@ -40,4 +42,4 @@ def bar(label: str) -> Iterator[Bar]:
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(file=sys.stderr), transient=True) as progress:
-        yield _Shown(progress, label)
+        yield _Shown(progress, flat(label))

@@ -1,5 +1,6 @@
 """Commands about threads as they were said: list, show, export, fork."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,14 +9,14 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from everlog import Call, Entry, Everlog, Media, Mistake, Result, Thread, Unknown
+from everlog import Call, Entry, Everlog, Media, Mistake, Overview, Result, Thread, Unknown
 from everlog.conversation.database import unless_erased
 from everlog.jsonl import ENTRY, render_entry
 from everlog.store.newfile import expanded, place, refuse_own, unwritable
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
 from everlog.surfaces.cli.names import Key, Named, as_key, proposing, thread_named
-from everlog.surfaces.cli.output import array, count, document, table
+from everlog.surfaces.cli.output import array, count, document, speaker, table
 
 
 def list_threads(context: typer.Context) -> None:
@@ -39,7 +40,7 @@ def list_threads(context: typer.Context) -> None:
                 for one in memory.threads()
             )
             return
-        rows = [(one.key, one.entries, _about(one.title, one.forked_from)) for one in memory.threads()]
+        rows = [(one.key, one.entries, _about(one)) for one in memory.threads()]
     if rows:
         table(("THREAD", "ENTRIES", "TITLE"), rows)
     else:
@@ -160,7 +161,7 @@ def export(
         lines = _lines(memory, thread)
         if output is None:
             for data in lines:
-                console.write(data)
+                console.write_json(data)
             return
         entries = 0
         with _whole(output, force=force) as write:
@@ -205,14 +206,17 @@ def fork(
         line(f"{made.key} shares {count(at, 'entry', 'entries')} with {thread}")
 
 
-def _about(title: str | None, forked_from: str | None) -> str:
-    fork = "" if forked_from is None else f"(fork of {forked_from})"
-    return f"{title or ''} {fork}".strip()
+def _about(one: Overview) -> str:
+    """Return the title, and what it is a fork of, as far as its own key does not say it."""
+    if one.forked_from is None:
+        return one.title or ""
+    root = re.split("[#~]", one.key, maxsplit=1)[0]
+    of = one.forked_from.removeprefix(root) if one.key != root else one.forked_from
+    return f"{one.title or ''} (fork{f' of {of}' if of else ''})".strip()
 
 
 def _print(entry: Entry) -> None:
-    who = entry.kind if entry.author in {None, "", entry.kind} else f"{entry.kind} {entry.author}"
-    line(f"[{entry.i}] {console.flat(who)}, {entry.at:%Y-%m-%d %H:%M:%S} UTC")
+    line(f"[{entry.i}] {speaker(entry)}, {entry.at:%Y-%m-%d %H:%M:%S} UTC")
     if entry.erased:
         line("(erased)")
     if entry.text:

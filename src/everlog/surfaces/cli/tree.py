@@ -1,4 +1,4 @@
-"""Commands about the tree of a thread: view, zoom, read, date, search, pump, rebuild."""
+"""Commands about the tree of a thread: view, zoom, read, date, pump, rebuild."""
 
 import re
 import shlex
@@ -112,7 +112,7 @@ def zoom(
     if here.json:
         document({"thread": found.key, "id": first, "n": size, "text": opened})
     else:
-        line(opened)
+        text(f"{opened}\n")
 
 
 def read(
@@ -157,48 +157,6 @@ def date(context: typer.Context, thread: Named, position: Position) -> None:
         document({"thread": found.key, "id": position, "date": said})
     else:
         line(said)
-
-
-def search(
-    context: typer.Context,
-    thread: Named,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", parser=as_key, help="At most eight are used.")],
-    before: Annotated[
-        int | None,
-        typer.Option("--before", metavar="ID", help="Only messages before this one.", show_default=False),
-    ] = None,
-    budget_bytes: Annotated[
-        int | None,
-        typer.Option("--bytes", metavar="N", help="Name lines of the view of so many bytes.", show_default=False),
-    ] = None,
-) -> None:
-    """Find messages by their words: numbers and dates, no text.
-
-    A word of five letters or more also matches the beginning of a longer one; one with a digit or a symbol is looked for
-    between spaces. Messages with all the words come first, then those with most of them, the newest first, at most 10.
-
-    Examples:
-      everlog search holiday ferry timetable
-      everlog search holiday ferry --before 640
-    """
-    here = session.of(context)
-    with here.open() as memory:
-        named = thread_named(memory, thread)
-        tree = named.tree
-        view = None if budget_bytes is None else tree.shown(budget_bytes)
-        found = tree.search(" ".join(words), before, view=view)
-    if here.json:
-        document(
-            {
-                "thread": named.key,
-                "words": found.words,
-                "hits": [{"id": hit.i, "words": hit.words, "date": hit.date, "line": hit.line} for hit in found.hits],
-                "searched": {"from": found.start, "to": found.stop - 1, "stopped": found.stopped},
-                "text": found.text,
-            }
-        )
-    else:
-        line(found.text)
 
 
 def pump(
