@@ -70,17 +70,22 @@ class Window:
     """Earlier tries at nodes."""
     contexts: Mapping[int, Context] | None = None
     """What is shown beside the sources of the next few nodes; None where a source alone is enough."""
-    digests: dict[tuple[int, str, str | None], Digest] = field(default_factory=dict, compare=False, repr=False)
+    digests: dict[tuple[int, str, str | None], Digest] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
     """Digests of the inputs of nodes for a model and a prompt, kept since planning and judging both ask for them."""
-    _made: dict[int, Line] = field(default_factory=dict, compare=False, repr=False)
-    """Sources above the leaves. A source never changes, so the snapshots that come after this one share them."""
+    made: dict[int, Line] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """Sources above the leaves, put together once."""
 
     def after(self, verdicts: Sequence[Verdict]) -> Self | None:
         """Return the snapshot with the accepted nodes in it; None once a model that is shown more has answered."""
         accepted = [row for verdict in verdicts if isinstance(verdict, Accept) for row in verdict.rows]
         if self.contexts is not None and any(node.model is not None for node in accepted):
             return None
-        return replace(self, lines={**self.lines, **{node.nid: node.line for node in accepted}})
+        later = replace(self, lines={**self.lines, **{node.nid: node.line for node in accepted}})
+        later.digests.update(self.digests)  # a node that is accepted changes no source
+        later.made.update(self.made)
+        return later
 
     def line(self, nid: int) -> Line | None:
         """Return a node that is built, or is its own source."""
@@ -94,12 +99,12 @@ class Window:
         """Return what a node is made of, or None as long as one of its halves is missing."""
         if not level_of(nid):
             return self.sources.get(nid)
-        made = self._made.get(nid)
+        made = self.made.get(nid)
         if made is None:
             left, right = children_of(nid)
             if (one := self.line(left)) is None or (other := self.line(right)) is None:
                 return None
-            made = self._made[nid] = joined(one, other)
+            made = self.made[nid] = joined(one, other)
         return made
 
     def given(self, nid: int, made: Line) -> Line:
