@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everlog import log
+from everlog.conversation.tree import Tree as PublicTree
 from everlog.errors import BudgetTooSmall, Damaged, Erased, StoreUnavailable, UnknownAddress
 from everlog.log import NewTurn
 from everlog.memory.interface import Accept, Subject
@@ -204,6 +205,51 @@ def test_a_line_that_cannot_be_read_is_an_error_and_not_one_that_is_not_built_ye
     assert opened(store, thread, 2, 1).text.startswith("2+1|user: message 2")
 
 
+def test_a_line_that_cannot_be_read_names_what_makes_it_again_and_that_does(store: Store):
+    """Fault 57: a blank or invalid line is no permanent block."""
+    thread = said(words(4), store)
+    pump(store, thread)
+    before, text = nodes(store, thread, 4), show(store, TENANT, thread, 200_000).text
+
+    def act(unit: Unit) -> None:
+        [(_, _, size, _)] = unit.rows(rows.NODES, owners=[thread], nids=[2])
+        unit.count(rows.DROP_NODES, thread=thread, first=2, stop=3)
+        row = {"thread": thread, "nid": 2, "size": size, "inputs": b"", "fallback": 0}
+        unit.run(rows.PUT_NODE, [row | {"prompt": None, "model": None, "body": unit.seal(BODY, (thread, 2), b"")}])
+
+    store.write(TENANT, act, name="test.damage")
+    with pytest.raises(Damaged, match="everlog rebuild"):
+        show(store, TENANT, thread, 200_000)
+    assert PublicTree(store, TENANT, thread).rebuild() == nodes_in(4)
+    pump(store, thread)
+    assert nodes(store, thread, 4) == before
+    assert show(store, TENANT, thread, 200_000).text == text
+
+
+BODY = rows.node.c.body
+
+
+def test_a_leaf_that_was_lost_below_a_line_changes_no_view_hides_no_word_and_comes_back_by_a_rebuild(store: Store):
+    """Fault 17."""
+    thread = said(words(8), store)
+    pump(store, thread)
+    before, text = nodes(store, thread, 8), show(store, TENANT, thread, 1_200).text
+    assert "2+1|" not in text
+    drop = partial(lost, thread=thread, nid=2)
+    store.write(TENANT, drop, name="test.damage")
+    assert show(store, TENANT, thread, 1_200).text == text
+    assert opened(store, thread, 2, 2).text.startswith("2+1|(not summarized yet: zoom it)\n3+1|assistant: message 3")
+    assert opened(store, thread, 2, 1).text == f"2+1|user: {words(8)[2]}"
+    assert PublicTree(store, TENANT, thread).rebuild() == nodes_in(8) - 1
+    pump(store, thread)
+    assert nodes(store, thread, 8) == before
+    assert show(store, TENANT, thread, 1_200).text == text
+
+
+def lost(unit: Unit, thread: str, nid: int) -> None:
+    assert unit.count(rows.DROP_NODES, thread=thread, first=nid, stop=nid + 1) == 1
+
+
 @pytest.mark.covers("A117", "A119")
 def test_a_saved_view_grows_and_is_the_same_in_another_process(database: Any):
     store = database.open()
@@ -241,7 +287,24 @@ def test_a_view_that_cannot_be_saved_is_shown_all_the_same(store: Store, caplog:
     assert show(store, TENANT, thread, 1_000) == shown
 
 
-@pytest.mark.parametrize("runs", ["[[0,3],[1,1]]", "[[0,61]]", "[[7,1]]", "[]"])
+@pytest.mark.parametrize(
+    "runs",
+    [
+        *("[[0,3],[1,1]]", "[[0,61]]", "[[7,1]]", "[]"),
+        *(
+            "",
+            "[[0,3",
+            "null",
+            "{}",
+            "[3]",
+            '[["0",3]]',
+            "[[1,2,3]]",
+            "[[0.5,1]]",
+            "[[0,1099511627776]]",
+            "[[1000000,1]]",
+        ),
+    ],
+)
 def test_a_saved_view_that_does_not_tile_is_made_anew_once(store: Store, caplog: pytest.LogCaptureFixture, runs: str):
     thread = said(words(60), store)
     pump(store, thread)
@@ -250,7 +313,7 @@ def test_a_saved_view_that_does_not_tile_is_made_anew_once(store: Store, caplog:
     caplog.set_level(logging.WARNING)
     check(show(store, TENANT, thread, 1_000), 1_000, 60)
     check(show(store, TENANT, thread, 1_000), 1_000, 60)
-    assert caplog.text.count("does not tile") == (runs != "[]")
+    assert caplog.text.count("does not tile") == (runs not in {"[]", "{}"})
 
 
 def damage(unit: Unit, thread: str, runs: str) -> None:

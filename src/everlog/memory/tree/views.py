@@ -72,8 +72,11 @@ def _load(unit: Unit, thread: str, budget: int, count: int) -> _Saved:
     if row is None:
         return _Saved(View(), 0)
     version, owed, runs = row
-    view = view_of(json.loads(runs), owed=bool(owed))
-    if view is None or view.count > count:
+    try:
+        view = view_of(json.loads(runs), owed=bool(owed), most=count)
+    except (ValueError, TypeError):  # it is no list of pairs of numbers
+        view = None
+    if view is None:
         _logger.warning("a saved view does not tile its thread and is made anew", extra={"thread_id": thread})
         return _Saved(View(), version, damaged=True)
     return _Saved(view, version)
