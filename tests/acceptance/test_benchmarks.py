@@ -33,6 +33,7 @@ def test_there_is_a_benchmark_for_each_number_that_was_promised():
         "append",
         "export",
         "findability",
+        "folding",
         "growth",
         "imports",
         "nodes",

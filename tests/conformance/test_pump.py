@@ -33,9 +33,10 @@ from everlog.memory.interface import (
 from everlog.memory.tree import Extractive, Tree, rows
 from everlog.memory.tree.nodes import nodes_in
 from everlog.messages import Message
-from everlog.pump import LeaseLost, Ran, mark, mark_tree, run
+from everlog.pump import LeaseLost, Ran, mark, mark_tree, run, waiting
 from everlog.pump import rows as pump_rows
 from everlog.pump.claim import Lease, claim, renew, this_worker
+from everlog.pump.due import LONGEST_LEASE_S
 from everlog.store import Store, Unit, failpoints, scoped
 
 TENANT = "ada"
@@ -179,6 +180,33 @@ def test_a_lease_ends_by_time_and_its_old_holder_writes_nothing_more(database: A
     assert pumped(store, thread).done
     with pytest.raises(LeaseLost):
         store.write(TENANT, partial(renew, lease=old), name="test.renew")
+
+
+def test_a_lease_that_a_clock_far_ahead_took_has_ended_and_its_holder_writes_nothing_more(database: Any):
+    store = database.open()
+    thread = filled(store)
+    database.clock.advance(timedelta(days=1000))
+    old = leased(store, thread, "elsewhere-1")
+    assert old is not None
+    database.clock.advance(-timedelta(days=1000))
+    assert [one.leased for one in waiting(store, ["tree"])] == [False], "a worker takes it on"
+    assert pumped(store, thread).done
+    assert len(built(store, thread)) == nodes_in(COUNT)
+    with pytest.raises(LeaseLost):
+        store.write(TENANT, partial(renew, lease=old), name="test.renew")
+
+
+def test_no_lease_is_longer_than_the_longest_so_none_that_is_asked_for_counts_as_over(store: Store):
+    thread = filled(store)
+    subject = Subject(tenant=TENANT, memory="tree", key=thread)
+    act = partial(claim, subject=subject, seconds=86_400.0, worker="elsewhere-1")
+    lease = store.write(TENANT, act, name="test.claim")
+    assert lease is not None
+    assert lease.seconds == LONGEST_LEASE_S
+    assert pumped(store, thread).busy
+    store.write(TENANT, partial(renew, lease=lease), name="test.renew")
+    assert pumped(store, thread).busy
+    assert [one.leased for one in waiting(store, ["tree"])] == [True]
 
 
 def test_the_lease_of_a_process_that_is_gone_is_free_at_once(store: Store):

@@ -12,7 +12,7 @@ import pytest
 
 from everlog.clock import moment
 from everlog.errors import Mistake, PumpTimeout
-from everlog.memory.interface import Answer, Failure, Request
+from everlog.memory.interface import Answer, Failure, Reply, Request
 from everlog.memory.tree import Extractive, Tree
 from everlog.memory.tree.nodes import nodes_in
 from everlog.pump import Hold, Options, Ran, Result, run
@@ -411,13 +411,33 @@ def test_the_first_eight_merges_of_short_messages_are_out_at_once(store: Store):
 
 
 def test_the_leaves_that_are_out_at_once_are_those_of_a_block(store: Store):
-    """Vectors v3-window and v3-next, but for what starts a new block: it waits until this one's view is certain."""
+    """Vector v3-window, but for leaf 8, which starts a new block: it waits until this one's view is certain."""
     thread = filled(store, [f"0 {long(0)}"])
     assert pumped(store, thread, EchoModel("gate@1")).done
     filled(store, [f"{n} {long(n)}" for n in range(1, 13)], thread=thread)
     wanted = [n for n in SCHEDULER["v3-window"]["start_leaves"] if n < 8]
     found = in_flight(store, thread, tree(Gate()), Gate(), len(wanted))
     assert sorted(map(int, found)) == wanted
+
+
+def test_a_merge_is_out_as_soon_as_its_halves_are_built_and_no_leaf_of_the_next_block(store: Store):
+    """Vector v3-next, but for leaf 9, which belongs to the next block."""
+    thread = filled(store, [f"0 {long(0)}"])
+    echo = EchoModel("gate@1", line_bytes=300)
+    assert pumped(store, thread, echo).done
+    filled(store, [f"{n} {long(n)}" for n in range(1, 13)], thread=thread)
+
+    def only_one(request: Request) -> Reply:
+        if not request.source[0].text.startswith("1 "):
+            raise ConnectionError
+        return echo(request)
+
+    once = ScriptedModel(otherwise=only_one, model="gate@1")
+    assert pumped(store, thread, once, stop=lambda: True).steps == 1
+    found = in_flight(store, thread, tree(Gate()), Gate(), 7)
+    case = SCHEDULER["v3-next"]
+    assert case["new_merge"] == [1, 0]
+    assert sorted(map(int, found)) == [0, 2, 3, 4, 5, 6, 7], "the merge begins with message 0; the others are leaves"
 
 
 def test_a_gap_before_a_leaf_keeps_everything_behind_it_out_of_its_context(store: Store):

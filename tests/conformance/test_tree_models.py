@@ -427,6 +427,22 @@ def once(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
     return first
 
 
+def test_while_nothing_can_be_built_a_view_shows_placeholders_and_the_run_says_why_and_it_goes_on_later(store: Store):
+    """Fault 38."""
+    messages = [long(n) for n in range(6)]
+    thread = filled(store, messages)
+    ran = pumped(store, thread, ScriptedModel(when=lambda request: Bad.UNAVAILABLE))
+    assert (ran.done, ran.reason, ran.remaining) == (False, "unavailable", nodes_in(6))
+    public = PublicTree(store, TENANT, thread)
+    assert public.view_lines(2_000) == [f"{i}+1|(not summarized yet: zoom it)" for i in range(6)]
+    assert [public.zoom(i) for i in range(6)] == [f"{i}+1|{one.kind}: {one.text}" for i, one in enumerate(messages)]
+    row = store.read(TENANT, lambda unit: unit.row(pump_rows.DUE, memory="tree", subject=thread))
+    assert row is not None
+    assert (row[1] is not None, row[6]) == (True, "unavailable"), "it is looked at again, and says why"
+    assert pumped(store, thread, EchoModel()).done
+    assert "not summarized" not in public.view(2_000)
+
+
 @pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
 def test_a_run_that_dies_as_it_keeps_a_try_is_finished_by_the_next(database: Any, moment: str):
     store = database.open()

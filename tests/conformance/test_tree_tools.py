@@ -19,7 +19,7 @@ from everlog.memory.tree import Tree as TreeMemory
 from everlog.memory.tree.escapes import unescape
 from everlog.memory.tree.lookup import PAGE_CHARACTERS
 from everlog.memory.tree.tools import OPENED
-from everlog.messages import Message
+from everlog.messages import Kind, Message
 from everlog.pump import run
 from everlog.store import Store, Unit, failpoints
 
@@ -60,6 +60,24 @@ def test_the_lines_of_the_vectors_open_as_they_say(store: Store):
         labels = [line.partition("|")[0] for line in opened.split("\n")]
         assert labels == ZOOM["opens"].get(f"{first},{size}", [f"{first}+1"])
     assert tools(store, thread).zoom(3, 1) == "3+1|user: Message 3"
+
+
+def test_two_messages_open_as_the_vectors_say(store: Store):
+    """With our own kind for the one that speaks, and the label that can be opened again."""
+    rows = ZOOM["two_messages"]
+    kinds: dict[str, Kind] = {"user": "user", "talk": "assistant"}
+    messages = [Message(kind=kinds[kind], text=text) for kind, text in rows["messages"]]
+
+    def act(unit: Unit) -> str:
+        row = log.ensure(unit, "talk")
+        log.append(unit, row, [NewTurn(messages=tuple(messages))])
+        return row.id
+
+    thread = store.write(TENANT, act, name="test.append")
+    assert run(store, TENANT, thread, TreeMemory(), Extractive()).done
+    mine = tools(store, thread)
+    assert mine.zoom(0, 2) == rows["zoom_0_2"].replace("talk:", "assistant:")
+    assert mine.zoom(0, 1) == f"0+1|{rows['zoom_0_1_body']}"
 
 
 BAD = [

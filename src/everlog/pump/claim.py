@@ -16,7 +16,7 @@ from everlog import log
 from everlog.clock import micros
 from everlog.memory.interface import Subject
 from everlog.pump import rows
-from everlog.pump.due import enter
+from everlog.pump.due import LONGEST_LEASE_S, enter
 from everlog.store import Unit
 
 OF_THREADS = ("tree",)
@@ -65,6 +65,7 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | 
     thread = subject.key if subject.memory in OF_THREADS else None
     if thread is not None:
         log.load(unit, thread)
+    seconds = min(seconds, LONGEST_LEASE_S)
     enter(unit, subject, thread, due_at=unit.now, live=False)
     holder = _row(unit, subject)[3]
     taken = unit.count(
@@ -72,6 +73,7 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | 
         of_memory=subject.memory,
         of_subject=subject.key,
         now=unit.now_us,
+        longest=_until(unit, LONGEST_LEASE_S),
         gone=holder if holder is not None and is_gone(holder) else "",
         by=worker,
         until=_until(unit, seconds),
@@ -132,6 +134,11 @@ def release(unit: Unit, lease: Lease, reason: str | None, *, sleep_until: dateti
     if sleep_until is not None:
         statement, when = rows.SLEEP, {"next_due": micros(sleep_until)}
     unit.count(statement, **_held(lease), more=int(reason is not None), reason=reason, **when)
+
+
+def give_back(unit: Unit, lease: Lease, worker: str) -> None:
+    """Let go of a subject as if it had not been taken on, if this worker has it by this lease."""
+    unit.count(rows.GIVE_BACK, **_held(lease), by=worker)
 
 
 def _held(lease: Lease) -> dict[str, object]:

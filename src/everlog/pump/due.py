@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from zlib import crc32
 
 from everlog.clock import micros
@@ -13,6 +13,9 @@ from everlog.store import Store, Unit
 BUCKETS = 64
 PER_TENANT = 8
 """Subjects of one tenant that are worked on at the same time, as long as others wait."""
+LONGEST_LEASE_S = 600.0
+"""The longest that a lease holds without being renewed. One that would hold longer was taken by a clock that runs ahead,
+and counts as over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ def waiting(store: Store, memories: Sequence[str], *, tenant: str | None = None,
         tenant: only this tenant's; everybody's if None.
         limit: the most that are returned.
     """
-    now = micros(store.clock.now())
+    time = store.clock.now()
+    now, longest = micros(time), micros(time + timedelta(seconds=LONGEST_LEASE_S))
     given = {"memories": list(memories), "now": now, "most": PER_TENANT, "limit": limit}
     if tenant is None:
         found = store.everywhere(lambda unit: unit.rows(rows.WAITING, **given))
@@ -104,7 +108,7 @@ def waiting(store: Store, memories: Sequence[str], *, tenant: str | None = None,
             live=bool(live),
             bucket=bucket,
             lease_owner=owner,
-            leased=until is not None and until >= now,
+            leased=until is not None and now <= until <= longest,
         )
         for of, memory, key, bucket, live, _, owner, until, _ in found
     ]

@@ -12,17 +12,16 @@ Reading, planning, judging, writing and all hooks are done in the thread that ca
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from everlog.errors import Erased
 from everlog.memory.interface import Compactor, Memory, State, Subject
 from everlog.pump import claim as leases
 from everlog.pump.calls import Calls
-from everlog.pump.claim import LeaseLost
+from everlog.pump.claim import Lease, LeaseLost
 from everlog.pump.holding import Holding, Progress
 from everlog.pump.passes import Asking, Ended, Options, Pass
-from everlog.store import Store
+from everlog.store import Store, Unit
 
 ROWS = 500
 """Rows kept by one transaction (measured: 54,617 nodes a second against 2,568 with one)."""
@@ -79,20 +78,44 @@ def run(
         Mistake: the compactor cannot answer at all. What it raises that is no `Exception` comes out too.
     """
     options = options or Options()
-    subject = Subject(tenant=tenant, memory=memory.name, key=key)
-    act = partial(leases.claim, subject=subject, seconds=options.lease_s, worker=leases.this_worker())
+    claim = _Claim(Subject(tenant=tenant, memory=memory.name, key=key), options.lease_s)
     try:
-        lease = store.write(tenant, act, name="pump.claim")
+        lease = store.write(tenant, claim, name="pump.claim")
+        if lease is None:
+            return Ran(steps=0, done=False, busy=True)
+        if calls is None:
+            calls = Calls(compactor, store.clock, at_once=options.at_once)
+            if lease.reason == "unavailable":
+                calls.doubt()
+        asking = Asking(calls, options, stop or _never, lease.failures)
+        return _held(Holding(store, memory, lease, on_progress), memory, asking)
     except Erased:
         return Ran(steps=0, done=False, reason="erased")
-    if lease is None:
-        return Ran(steps=0, done=False, busy=True)
-    if calls is None:
-        calls = Calls(compactor, store.clock, at_once=options.at_once)
-        if lease.reason == "unavailable":
-            calls.doubt()
-    asking = Asking(calls, options, stop or _never, lease.failures)
-    return _held(Holding(store, memory, lease, on_progress), memory, asking)
+    except BaseException as error:
+        if not isinstance(error, Exception):  # an interrupt, which may come while nobody minds the lease
+            with suppress(Exception):
+                store.write(tenant, claim.give_back, name="pump.release")
+        raise
+
+
+class _Claim:
+    """A claim that knows, also where its caller was interrupted, what it has taken."""
+
+    def __init__(self, subject: Subject, seconds: float) -> None:
+        self._subject = subject
+        self._seconds = seconds
+        self._worker = leases.this_worker()
+        self._taken: Lease | None = None
+
+    def __call__(self, unit: Unit) -> Lease | None:
+        """Take the subject on."""
+        self._taken = leases.claim(unit, self._subject, self._seconds, self._worker)
+        return self._taken
+
+    def give_back(self, unit: Unit) -> None:
+        """Let go of it, unless that is done."""
+        if self._taken is not None:
+            leases.give_back(unit, self._taken, self._worker)
 
 
 def _never() -> bool:

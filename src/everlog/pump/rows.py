@@ -85,7 +85,10 @@ CLAIM = (
     .update()
     .where(
         *_subject,
-        due.c.lease_until.is_(None) | (due.c.lease_until < bindparam("now")) | (due.c.lease_owner == bindparam("gone")),
+        due.c.lease_until.is_(None)
+        | (due.c.lease_until < bindparam("now"))
+        | (due.c.lease_until > bindparam("longest"))
+        | (due.c.lease_owner == bindparam("gone")),
     )
     .values(lease_owner=bindparam("by"), lease_until=bindparam("until"), fence=due.c.fence + 1)
 )
@@ -103,6 +106,9 @@ RELEASE = (
     .values(
         lease_owner=None, lease_until=None, failures=due.c.failures + bindparam("more"), error_code=bindparam("reason")
     )
+)
+GIVE_BACK = (
+    scoped(due).update().where(*_held, due.c.lease_owner == bindparam("by")).values(lease_owner=None, lease_until=None)
 )
 SLEEP = RELEASE.values(due_at=bindparam("next_due"))
 

@@ -23,16 +23,26 @@ _LONGEST_PHRASE_CHARS = 64
 _NUMBERING_CHARS = 12
 _HEAD_CHARS, _TAIL_CHARS, _SLACK_CHARS = 48_000, 16_000, 2_000
 
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _END = re.compile(
-    r"(?<![.!?;…])[.!?;…]++[\"')\]»”’*_]*+(?=\s)|[。！？；]+[」』”）]*|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"
+    rf"[.!?;…。！？；{_BREAKS}](?:(?<=[.!?;…])(?<![.!?;…].)[.!?;…]*+[\"')\]»”’*_]*+(?=\s)"
+    rf"|(?<=[。！？；])[。！？；]*[」』”）]*|(?<=[{_BREAKS}])[{_BREAKS}]*)",
+    re.DOTALL,
 )
 _PAUSE = re.compile(r"[,:—–]+\s|[，、：]")
 _MARK = r"\s,;!?()\[\]{}<>\"“”«»|*`。，、！？；：…"
-_WORD = re.compile(rf"(?:(?<![^\s\"'(\[{{`=|])[~/.$€£#@_-]{{1,3}})?[^\W_][^{_MARK}]*+(?:(?<=\d),(?=\d)[^{_MARK}]*+)*+")
+_WORD = re.compile(
+    rf"[\w~/.$€£#@-](?:(?<=[^\W_])|(?<![^\s\"'(\[{{`=|].)[~/.$€£#@_-]{{0,2}}[^\W_])"
+    rf"[^{_MARK}]*+(?:,(?<=\d,)(?=\d)[^{_MARK}]*+)*+",
+    re.DOTALL,
+)
+"""A word with up to three marks before it. This and `_END` begin with a set of characters, so that places where neither
+can begin are passed over quickly."""
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 _CLOSING = " \t\r\n,:;.!…—–"
-_BETWEEN = str.maketrans(dict.fromkeys(',.;:!?()[]"', " "))
+_BETWEEN = ',.;:!?()[]"'
 _ESCAPE = re.compile(r"(?<!\\)\\[nrt\"]")
+_ENDING = ".:'’-"
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -78,7 +88,7 @@ def sentences(piece: int, words: str) -> Iterator[Clause]:
         for start, end, guarded in _spans(text):
             said = text[start:end]
             negates = may_negate and negative(said)
-            if (negates or not guarded) and (valued := _valued(_scan(said))):
+            if (negates or not guarded) and (valued := _values(said)):
                 plain = " ".join(said.split()).removesuffix(f" {GAP}")
                 at = base + start
                 yield Clause(piece, at, at, base + end, plain, valued, size_bytes(plain), True, negates)
@@ -98,14 +108,18 @@ def phrases(piece: int, words: str) -> Iterator[Clause]:
             found = _scan(bare[start:end])
             for first, last, run in _negated(said, found) if negates else _runs(said, found):
                 part = said[first:last] if len(run) == 1 else " ".join(said[first:last].split())
-                valued = _valued(run)
+                valued = {lower: worth for _, _, lower, worth in run}
+                if not part.isascii():
+                    valued = _paired(valued)
                 yield Clause(piece, at, at + first, at + last, part, valued, size_bytes(part), False, negates)
 
 
 def negative(text: str) -> bool:
     """Return whether a text holds a word, or part of one, that turns it round."""
-    lower = text.lower()
-    if not NEGATIONS.isdisjoint(lower.translate(_BETWEEN).split()):
+    lower = bare = text.lower()
+    for mark in _BETWEEN:
+        bare = bare.replace(mark, " ")
+    if not NEGATIONS.isdisjoint(bare.split()):
         return True
     return "n't" in lower if lower.isascii() else any(part in lower for part in NEGATIVE_PARTS)
 
@@ -160,7 +174,7 @@ def _scan(text: str) -> list[_Word]:
     """Return the words of a text that are worth something, the marks at their ends left off."""
     found = []
     for match in _WORD.finditer(text):
-        shown = match[0].rstrip(".:'’-")
+        shown = match[0].rstrip(_ENDING)
         lower = shown.lower()
         worth = _KNOWN.get(lower)
         if worth is None:
@@ -171,7 +185,23 @@ def _scan(text: str) -> list[_Word]:
     return found
 
 
+def _values(text: str) -> dict[str, float]:
+    """Return what each word of a text is worth, unspaced ones as pairs of characters."""
+    valued = {}
+    for word in _WORD.findall(text):
+        shown = word.rstrip(_ENDING)
+        lower = shown.lower()
+        worth = _KNOWN.get(lower)
+        if worth is None:
+            worth = _worth(shown)
+        if worth:
+            valued[lower] = worth
+    return valued if text.isascii() else _paired(valued)
+
+
 def _worth(word: str) -> float:
+    if word.islower() and word.isalpha() and 1 < len(word) <= _LONGEST_WORD_CHARS:
+        return 1.0  # most words
     if len(word) > _LONGEST_WORD_CHARS and not _UNSPACED.search(word):
         return 0.0
     if len(word) == 1 or (len(word) == 2 and word.isdigit()):
@@ -179,9 +209,8 @@ def _worth(word: str) -> float:
     return _NAME if word[0].isupper() or (not word.isalpha() and _DIGIT.search(word)) else 1.0
 
 
-def _valued(found: Sequence[_Word]) -> dict[str, float]:
-    """Return what each word is worth, and of unspaced ones each pair of characters."""
-    valued = {lower: worth for _, _, lower, worth in found}
+def _paired(valued: dict[str, float]) -> dict[str, float]:
+    """Return words and what they are worth, with each pair of characters in place of an unspaced one."""
     for word in [word for word in valued if not word.isascii()]:
         if _UNSPACED.search(word):
             del valued[word]

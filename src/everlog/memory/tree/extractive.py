@@ -107,6 +107,7 @@ class _Draft:
         shown = {(one.piece, one.sentence) for one in self._chosen}
         offered = [one for one in offered if (one.piece, one.sentence) not in shown]
         used = self._size() or _GAPPED_BYTES
+        least = min((one.size for one in offered), default=0) + len(_LISTED)
         left: list[Clause] = []
         heap = [(-self._density(clause), n) for n, clause in enumerate(offered)]
         heapify(heap)
@@ -120,6 +121,8 @@ class _Draft:
                 heappush(heap, (-density, n))
             elif used + (cost := self._cost(clause)) > room:
                 left.append(clause)
+                if used + least > room and not (clause.whole and clause.negative):
+                    break  # nothing else fits, and of what is left nobody asks for more than this one
             else:
                 used += cost
                 self._add(clause)

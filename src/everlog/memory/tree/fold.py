@@ -74,12 +74,14 @@ class Fitted:
     """Bytes to which the text of the only line is cut, where not all of it fits."""
 
 
-def view_of(runs: Iterable[tuple[int, int]], *, owed: bool) -> View | None:
-    """Return the view with these runs, or None if they do not tile a log."""
+def view_of(runs: Iterable[tuple[int, int]], *, owed: bool, most: int = 1 << INDEX_BITS) -> View | None:
+    """Return the view with these runs, or None if they do not tile a log of at most so many entries."""
     lines: list[int] = []
     at = 0
     for level, length in runs:
         if length < 1 or not 0 <= level <= INDEX_BITS or at & (1 << level) - 1:
+            return None
+        if at + (length << level) > most:
             return None
         first = level << INDEX_BITS | at >> level
         lines.extend(range(first, first + length))

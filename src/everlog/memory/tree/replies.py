@@ -58,15 +58,14 @@ def judge(answer: Answer, made: Line, given: Line) -> Judged:
         made: the source, which the line must be shorter than.
         given: the source as it was given, a result with its call; its tags are the true ones.
     """
-    text = _cleaned(answer.text, made)
     reason = {"length": CUT_OFF, "tool_calls": TOOL, "filtered": FILTERED}.get(answer.finish, "")
-    if reason:
-        return Judged(None, reason, text)
-    line = _of_pieces(answer.arguments, given)
+    line = None if reason else _of_pieces(answer.arguments, given)
     if line is None:
-        line, reason = _of_text(text, given)
-    if line is None:
-        return Judged(None, reason, text)
+        text = _cleaned(answer.text, made)
+        if not reason:
+            line, reason = _of_text(text, given)
+        if line is None:
+            return Judged(None, reason, text)
     if line.size_bytes >= made.size_bytes:
         return Judged(None, NO_SHORTER, line.text)
     return Judged(line, TOO_LONG if line.size_bytes > LIMIT_BYTES else "", line.text)

@@ -175,11 +175,20 @@ class Tree:
 
     def _inputs(self, state: Window, nid: int, made: Line, request: Request | None) -> Digest:
         """Return the digest of all that the answer depends on; of what was asked, as it was asked first."""
+        asked = () if request is None else request.messages[:_FIRST]
+        key = nid, self.model, self.prompt_id
+        if not asked and (known := state.digests.get(key)) is not None:
+            return known
         if request is None or made.size_bytes <= LIMIT_BYTES:
-            return digest(state.secret, b"node", utf8(made.text)).hex()
-        asked = [utf8(message.text) for message in request.messages[:_FIRST]]
-        given = utf8(state.given(nid, made).text)
-        return digest(state.secret, b"node", given, utf8(self.prompt_id or ""), utf8(self.model), *asked).hex()
+            inputs = digest(state.secret, b"node", utf8(made.text)).hex()
+        else:
+            given, said = state.given(nid, made), [utf8(message.text) for message in asked]
+            inputs = digest(
+                state.secret, b"node", utf8(given.text), utf8(self.prompt_id or ""), utf8(self.model), *said
+            ).hex()
+        if not asked:
+            state.digests[key] = inputs
+        return inputs
 
     def _node(self, nid: int, line: Line, step: Step, state: Window, model: str, *, fallback: bool = False) -> Node:
         return Node(nid, line, step.inputs, state.seen, model=model, prompt=self.prompt_id, fallback=fallback)

@@ -14,7 +14,6 @@ from everlog import log
 from everlog.errors import BudgetTooSmall, StoreUnavailable
 from everlog.memory.tree import rows
 from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, fit, settle, view_of
-from everlog.memory.tree.nodes import INDEX_BITS
 from everlog.memory.tree.render import Shown
 from everlog.memory.tree.shelf import Shelf
 from everlog.store import Store, Unit
@@ -73,25 +72,21 @@ def _load(unit: Unit, thread: str, budget: int, count: int) -> _Saved:
     if row is None:
         return _Saved(View(), 0)
     version, owed, runs = row
-    stored = _runs_in(runs, count)
-    view = None if stored is None else view_of(stored, owed=bool(owed))
+    stored = _runs_in(runs)
+    view = None if stored is None else view_of(stored, owed=bool(owed), most=count)
     if view is None:
         _logger.warning("a saved view does not tile its thread and is made anew", extra={"thread_id": thread})
         return _Saved(View(), version, damaged=True)
     return _Saved(view, version)
 
 
-def _runs_in(text: str, count: int) -> list[tuple[int, int]] | None:
-    """Return the runs of a saved view, or None if they are none, or reach above `count` entries."""
+def _runs_in(text: str) -> list[tuple[int, int]] | None:
+    """Return the runs of a saved view, or None if it is no list of pairs of numbers."""
     try:
         found = [(level, length) for level, length in json.loads(text)]
     except (ValueError, TypeError, RecursionError):
         return None
-    for level, length in found:
-        if type(level) is not int or type(length) is not int or not 0 <= level <= INDEX_BITS or length < 1:
-            return None
-        count -= length << level
-    return found if count >= 0 else None
+    return found if all(type(number) is int for pair in found for number in pair) else None
 
 
 def _save(store: Store, tenant: str, thread: str, budget: int, saved: _Saved) -> bool:

@@ -24,8 +24,9 @@ from everlog.messages import Call, Entry
 from everlog.store import Unit
 from everlog.tokens import size_bytes
 
-WINDOW = 512
-"""Entries that one snapshot reaches over."""
+WINDOW = 240
+"""Entries that one snapshot reaches over: as many as have 500 nodes at most, what one transaction of the pump keeps, so
+that no line is read again while its window is built."""
 
 WINDOW_BYTES = 4 << 20
 """Text after which a snapshot takes in no further entries."""
@@ -69,33 +70,42 @@ class Window:
     """Earlier tries at nodes."""
     contexts: Mapping[int, Context] | None = None
     """What is shown beside the sources of the next few nodes; None where a source alone is enough."""
-    _free: dict[int, Line] = field(default_factory=dict, compare=False, repr=False)
+    digests: dict[tuple[int, str, str | None], Digest] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    """Digests of the inputs of nodes for a model and a prompt, kept since planning and judging both ask for them."""
+    made: dict[int, Line] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """Sources above the leaves, put together once."""
 
     def after(self, verdicts: Sequence[Verdict]) -> Self | None:
         """Return the snapshot with the accepted nodes in it; None once a model that is shown more has answered."""
         accepted = [row for verdict in verdicts if isinstance(verdict, Accept) for row in verdict.rows]
         if self.contexts is not None and any(node.model is not None for node in accepted):
             return None
-        return replace(self, lines={**self.lines, **{node.nid: node.line for node in accepted}}, _free={})
+        later = replace(self, lines={**self.lines, **{node.nid: node.line for node in accepted}})
+        later.digests.update(self.digests)  # a node that is accepted changes no source
+        later.made.update(self.made)
+        return later
 
     def line(self, nid: int) -> Line | None:
         """Return a node that is built, or is its own source."""
-        if nid in self.lines:
-            return self.lines[nid]
-        if nid not in self._free:
-            made = self.source(nid)
-            if made is None or made.size_bytes > LIMIT_BYTES:
-                return None
-            self._free[nid] = made
-        return self._free[nid]
+        built = self.lines.get(nid)
+        if built is not None:
+            return built
+        made = self.source(nid)
+        return None if made is None or made.size_bytes > LIMIT_BYTES else made
 
     def source(self, nid: int) -> Line | None:
         """Return what a node is made of, or None as long as one of its halves is missing."""
         if not level_of(nid):
             return self.sources.get(nid)
-        left, right = children_of(nid)
-        one, other = self.line(left), self.line(right)
-        return None if one is None or other is None else joined(one, other)
+        made = self.made.get(nid)
+        if made is None:
+            left, right = children_of(nid)
+            if (one := self.line(left)) is None or (other := self.line(right)) is None:
+                return None
+            made = self.made[nid] = joined(one, other)
+        return made
 
     def given(self, nid: int, made: Line) -> Line:
         """Return the source of a node as it is given: a tool's result with the call before it."""
