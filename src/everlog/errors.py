@@ -7,6 +7,7 @@
     │   ├── Conflict            the same client key or id, with other content
     │   ├── BudgetTooSmall      a view budget under 256 bytes
     │   ├── PartTooLarge        an image, sound or file above the limit
+    │   ├── UnsupportedAttachment  an image, sound or file that a model's protocol cannot carry
     │   ├── BadImport           a file, or a conversation in it, that cannot be read
     │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
     └── Trouble               the world is in the way: disk, lock, server, damage
@@ -46,6 +47,10 @@ class BudgetTooSmall(Mistake):
 
 class PartTooLarge(Mistake):
     """An image, sound or file is larger than the store takes."""
+
+
+class UnsupportedAttachment(Mistake):
+    """A model's protocol has no form for an image, a sound or a file of this type."""
 
 
 class BadImport(Mistake):
