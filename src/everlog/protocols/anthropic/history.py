@@ -70,7 +70,7 @@ def _call(block: Record) -> Call:
 
 
 def _media(block: Record) -> Media | None:
-    if block.get("type") not in {"image", "document"}:
+    if string(block.get("type")) not in {"image", "document"}:
         return None
     source = record(block.get("source"))
     name, stated = string(block.get("title")) or None, string(source.get("media_type"))
@@ -141,7 +141,7 @@ def _system_field(said: Said) -> JSON:
     return _marked(blocks) if said.cached else blocks
 
 
-def _system(fields: list[JSON]) -> JSON:
+def _system(fields: Sequence[JSON]) -> JSON:
     fields = [field for field in fields if field != []] or fields[:1]
     if len(fields) < 2:
         return fields[0] if fields else None
@@ -193,7 +193,7 @@ def _marked(blocks: list[JSON]) -> list[JSON]:
     """Return blocks of which the last that may ends what is to be cached."""
     for place in range(len(blocks) - 1, -1, -1):
         block = record(blocks[place])
-        if block.get("type") not in REASONING:
+        if string(block.get("type")) not in REASONING:
             if "cache_control" in block:
                 return blocks
             return [*blocks[:place], {**block, "cache_control": {"type": "ephemeral"}}, *blocks[place + 1 :]]

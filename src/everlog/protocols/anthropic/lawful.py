@@ -127,8 +127,8 @@ def _assistant(i: int, message: JSON, pairs: Pairs, steps: set[str]) -> list[JSO
         elif not (is_blank(block) or _is_lost_step(shape, kind, steps) or _is_unsigned(shape, kind)):
             out.append(block)
     if is_cut:
-        out = [block for block in out if record(block).get("type") not in REASONING]
-    while out and record(out[-1]).get("type") in REASONING:
+        out = [block for block in out if string(record(block).get("type")) not in REASONING]
+    while out and string(record(out[-1]).get("type")) in REASONING:
         out.pop()
     return out
 
@@ -165,8 +165,8 @@ def _answered_steps(messages: list[JSON]) -> set[str]:
 
 
 def _begun(messages: list[JSON]) -> list[JSON]:
-    speaker = next((role for one in messages if (role := record(one).get("role")) in {"user", "assistant"}), "user")
-    return messages if speaker == "user" else [{"role": "user", "content": OPENING}, *messages]
+    roles = [role for one in messages if (role := string(record(one).get("role"))) in {"user", "assistant"}]
+    return [{"role": "user", "content": OPENING}, *messages] if roles[:1] == ["assistant"] else messages
 
 
 def _ended(messages: list[JSON]) -> list[JSON]:

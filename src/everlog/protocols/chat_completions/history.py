@@ -57,7 +57,7 @@ def _read(content: object, draft: Draft) -> None:
         draft.say(content)
     for part in array(content):
         shape = record(part)
-        kind = shape.get("type")
+        kind = string(shape.get("type"))
         if kind in {"text", "refusal"} and isinstance(shape.get(kind), str):
             draft.say(shape[kind])
         elif (media := _media(shape)) is not None:

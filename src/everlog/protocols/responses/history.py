@@ -98,7 +98,7 @@ def _read(content: object, draft: Draft) -> None:
         draft.say(dumps(content))
     for part in array(content):
         shape = record(part)
-        kind = shape.get("type")
+        kind = string(shape.get("type"))
         if kind in {"input_text", "output_text", "text"} and isinstance(shape.get("text"), str):
             draft.say(shape["text"])
         elif kind == "refusal" and isinstance(shape.get("refusal"), str):
@@ -228,7 +228,7 @@ def _marked(items: list[JSON]) -> list[JSON]:
     """Return items whose last one ends what is to be cached, if it is a message that may."""
     last = record(items[-1]) if items else {}
     content = last.get("content")
-    if last.get("role") not in {"user", "system", "developer"} or not content:
+    if string(last.get("role")) not in {"user", "system", "developer"} or not content:
         return items
     parts = [_text_part(content)] if isinstance(content, str) else list(content)
     if "prompt_cache_breakpoint" not in parts[-1]:

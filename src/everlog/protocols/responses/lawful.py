@@ -67,8 +67,8 @@ def _approved(items: list[JSON]) -> list[JSON]:
     """Return the items without answers to requests that are not there."""
     out = items
     for request, name, response, pointer in PAIRS:
-        asked = {record(item).get(name) for item in out if record(item).get("type") == request}
-        out = [one for one in out if record(one).get("type") != response or record(one).get(pointer) in asked]
+        asked = {string(record(item).get(name)) for item in out if record(item).get("type") == request}
+        out = [one for one in out if record(one).get("type") != response or string(record(one).get(pointer)) in asked]
     return out
 
 
