@@ -8,7 +8,9 @@ SIMPLE = {
     "cut": Answer(text="and then", finish="length"),
     "a call": Answer(calls=(("call_0", "read", {"path": "a.txt"}),)),
     "a call without arguments": Answer(calls=(("call_0", "list", {}),)),
-    "words and calls": Answer(text="I look.", calls=(("call_0", "read", {"path": "a"}), ("call_1", "list", {"n": 1.5}))),
+    "words and calls": Answer(
+        text="I look.", calls=(("call_0", "read", {"path": "a"}), ("call_1", "list", {"n": 1.5}))
+    ),
     "thinking": Answer(thinking="What is meant?\nHm.", text="Heron.", calls=(("t1", "read", {"path": "ü"}),)),
     "cached": Answer(text="ok", input_tokens=1000, cached_tokens=900),
 }
@@ -33,7 +35,12 @@ RICH = {
                         "annotations": [
                             {
                                 "type": "url_citation",
-                                "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 3},
+                                "url_citation": {
+                                    "url": "https://a.example",
+                                    "title": "A",
+                                    "start_index": 0,
+                                    "end_index": 3,
+                                },
                             }
                         ],
                         "reasoning_details": [{"index": 0, "type": "reasoning.text", "text": "Hm.", "signature": "s"}],
@@ -48,7 +55,12 @@ RICH = {
             **body_of(Answer(text="Found."), "responses", "m"),
             "output": [
                 {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "sealed"},
-                {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}},
+                {
+                    "id": "ws_1",
+                    "type": "web_search_call",
+                    "status": "completed",
+                    "action": {"type": "search", "query": "q"},
+                },
                 {"id": "xx_1", "type": "x_tomorrow", "payload": {"deep": [1, None]}},
                 {
                     "id": "msg_1",

@@ -1,5 +1,7 @@
 """Server-sent events, cut anywhere."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ def test_events_come_back_whatever_ends_their_lines_and_wherever_they_are_cut(wa
     stream = stream.replace(b"\n", ending.encode()) + b": the end\n"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     bounds = [0, *cuts, len(stream)]
-    assert fed(stream[a:b] for a, b in zip(bounds, bounds[1:], strict=False)) == wanted
+    assert fed(stream[a:b] for a, b in pairwise(bounds)) == wanted
     assert fed(bytes([byte]) for byte in stream) == wanted
 
 

@@ -148,8 +148,9 @@ def _render(said: Said) -> tuple[list[JSON], list[JSON]]:
             out.append({"role": "system", "content": message.text})
         elif message.kind not in MODEL:
             parts = pieces(message, NAME, _text_part, _media_part)
-            plain = all(record(part).get("type") == "text" for part in parts)
-            out.append({"role": "user", "content": message.text if plain else parts})
+            texts = [part["text"] for part in map(record, parts) if part.get("type") == "text"]
+            content: JSON = "\n".join(texts) if len(texts) == len(parts) else parts
+            out.append({"role": "user", "content": content})
     return out, shown
 
 

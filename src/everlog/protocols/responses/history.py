@@ -163,7 +163,7 @@ def render_history(history: Sequence[Said]) -> tuple[str | None, list[JSON]]:
             else:
                 instructions.append(words)
         elif raw is not None:
-            kept = [_message("user", raw.items[0])] if raw.field == "input" else list(raw.items)
+            kept: list[JSON] = [_message("user", raw.items[0])] if raw.field == "input" else list(raw.items)
             rest += _marked(kept) if said.cached else kept
         else:
             items, shown = _render(said)

@@ -74,7 +74,9 @@ def _response(answer: Answer, model: str, number: int) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
     if answer.thinking:
         summary = [{"type": "summary_text", "text": answer.thinking}]
-        output.append({"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": f"sealed-{number}"})
+        output.append(
+            {"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": f"sealed-{number}"}
+        )
     if answer.text or not answer.calls:
         part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
         item = {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}

@@ -117,7 +117,7 @@ def _item_events(item: dict[str, Any], place: dict[str, Any], piece: int) -> Ite
         here = {**place, "content_index": index}
         name = "refusal" if part["type"] == "refusal" else "text"
         kind = "refusal" if name == "refusal" else "output_text"
-        more = {} if name == "refusal" else {"logprobs": []}
+        more: dict[str, JSON] = {} if name == "refusal" else {"logprobs": []}
         yield {"type": "response.content_part.added", **here, "part": {**part, name: ""}}
         for text in _cut(part[name], piece):
             yield {"type": f"response.{kind}.delta", **here, "delta": text, **more}
