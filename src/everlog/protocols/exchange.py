@@ -116,8 +116,8 @@ class Usage:
     """All that is billed as output, reasoning included."""
     thinking: int | None = None
     """The part of `output` that was reasoning."""
-    cache_write_1h: int | None = None
-    """The part of `cache_write` that is kept for an hour."""
+    cache_write_long: int | None = None
+    """The part of `cache_write` that is kept for the longer of the provider's lives."""
     cost_usd: float | None = None
     """What the provider says that it cost."""
     provider_tools: Mapping[str, int] = field(default_factory=dict)

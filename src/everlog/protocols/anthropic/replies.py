@@ -49,7 +49,7 @@ def parse_usage(value: object) -> Usage | None:
         input=count(value.get("input_tokens")),
         cache_read=count(value.get("cache_read_input_tokens")),
         cache_write=count(value.get("cache_creation_input_tokens")),
-        cache_write_1h=count(record(value.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+        cache_write_long=count(record(value.get("cache_creation")).get("ephemeral_1h_input_tokens")),
         output=count(value.get("output_tokens")),
         thinking=count(record(value.get("output_tokens_details")).get("thinking_tokens")),
         provider_tools={name: uses for name, uses in tools.items() if isinstance(uses, int)},

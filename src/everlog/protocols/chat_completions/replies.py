@@ -59,6 +59,7 @@ def parse_usage(value: object) -> Usage | None:
         input=None if whole is None else max(0, whole - (read or 0) - (write or 0)),
         cache_read=read,
         cache_write=write,
+        cache_write_long=count(record(into.get("cache_write_tokens_details")).get("ttl_12h_tokens")),
         output=count(value.get("completion_tokens")),
         thinking=count(out.get("reasoning_tokens")),
         cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
