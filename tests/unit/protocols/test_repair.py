@@ -140,6 +140,8 @@ def test_a_result_belongs_to_the_latest_open_call_of_its_id():
         ]
     body = {"messages": messages}
     assert FORMATS["chat_completions"].repair(body) is body
+    cut = {"messages": [messages[0], {"role": "user", "content": "again"}, *messages]}
+    assert FORMATS["chat_completions"].repair(cut)["messages"] == cut["messages"][1:]
     items = [
         {"type": "function_call", "call_id": "call_0", "name": "read", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "call_0", "output": "one"},
