@@ -4,6 +4,7 @@ from typing import Any
 
 from everlog.protocols.anthropic.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
+from everlog.protocols.growing import grow, grown
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -16,7 +17,7 @@ class MessageStream:
         self.fault: Fault | None = None
         self._message: Record = {}
         self._blocks: dict[int, Record] = {}
-        self._inputs: dict[int, str] = {}
+        self._inputs: dict[int, list[str]] = {}
         self._calls: dict[int, int] = {}
 
     def feed(self, event: Event) -> list[Delta]:
@@ -56,15 +57,16 @@ class MessageStream:
         kind = delta.get("type")
         if kind == "input_json_delta":
             piece = string(delta.get("partial_json"))
-            self._inputs[index] = self._inputs.get(index, "") + piece
+            self._inputs.setdefault(index, []).append(piece)
             return [CallDelta(index=self._calls[index], arguments=piece)] if piece and index in self._calls else []
         if kind == "citations_delta":
             block["citations"] = [*array(block.get("citations")), delta.get("citation")]
             return []
         for name, value in delta.items():
-            if name != "type":
-                grows = isinstance(value, str) and isinstance(block.get(name), str)
-                block[name] = block[name] + value if grows else value
+            if isinstance(value, str) and name != "type":
+                grow(block, name, value)
+            elif name != "type":
+                block[name] = value
         if kind == "text_delta" and (text := string(delta.get("text"))):
             return [TextDelta(text=text)]
         if kind == "thinking_delta" and (text := string(delta.get("thinking"))):
@@ -89,11 +91,12 @@ class MessageStream:
 
     def _whole(self, index: int) -> Record:
         """Return a block with its input; text that is no JSON stays text."""
-        words = self._inputs.get(index, "")
+        block: Record = grown(self._blocks[index])
+        words = "".join(self._inputs.get(index, ()))
         if not words.strip():
-            return self._blocks[index]
+            return block
         parsed = loads(words)
-        return {**self._blocks[index], "input": words if parsed is None else parsed}
+        return {**block, "input": words if parsed is None else parsed}
 
 
 def _known(usage: Record) -> Record:

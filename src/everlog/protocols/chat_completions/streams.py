@@ -8,6 +8,7 @@ from typing import Any
 
 from everlog.protocols.chat_completions.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
+from everlog.protocols.growing import Growing, grow, grown
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -48,17 +49,19 @@ class ChatStream:
         deltas: list[Delta] = []
         for choice in map(record, array(chunk.get("choices"))):
             deltas += self._choice(choice)
-        self._top |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+        for name, value in chunk.items():
+            if value is not None and name != "choices":
+                self._top[name] = value
         return deltas
 
     def _choice(self, chunk: Record) -> list[Delta]:
         index = chunk.get("index")
         number = index if isinstance(index, int) else 0
         choice = self._choices.setdefault(number, {"index": number, "message": {"role": "assistant", "content": None}})
-        _grow(choice, {name: value for name, value in chunk.items() if name not in {"delta", "message", "index"}})
+        _grow(choice, chunk, leave_out=("delta", "message", "index"))
         piece = record(chunk.get("delta")) or record(chunk.get("message"))
         message = choice["message"]
-        _grow(message, {name: value for name, value in piece.items() if name != "tool_calls"})
+        _grow(message, piece, leave_out=("tool_calls",))
         deltas: list[Delta] = []
         if text := string(piece.get("content")) or string(piece.get("refusal")):
             deltas.append(TextDelta(text=text))
@@ -83,11 +86,12 @@ class ChatStream:
 
     @staticmethod
     def _whole(choice: Record) -> Record:
-        message = dict(choice["message"])
+        choice = grown(choice)
+        message = choice["message"]
         if "tool_calls" in message:
             message["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in message["tool_calls"]]
             message["content"] = message.get("content") or None
-        return {**choice, "message": message}
+        return choice
 
 
 def _call(calls: list[Record], piece: Record) -> CallDelta:
@@ -116,21 +120,23 @@ def _place(calls: list[Record], piece: Record) -> int:
     return numbered[-1] if numbered else len(calls)
 
 
-def _grow(whole: Record, piece: Record) -> None:
+def _grow(whole: Record, piece: Record, *, leave_out: tuple[str, ...] = ()) -> None:
     """Add a piece to what there is: texts that come in pieces get longer, lists too, the rest is replaced."""
     for name, value in piece.items():
+        if name in leave_out:
+            continue
         old = whole.get(name)
-        if isinstance(value, str) and isinstance(old, str):
+        if isinstance(value, str) and isinstance(old, str | Growing):
             if name in GROWS:
-                whole[name] = old + value
+                grow(whole, name, value)
             elif value:
                 whole[name] = value
         elif isinstance(value, dict) and isinstance(old, dict):
             _grow(old, value)
         elif isinstance(value, list):
-            whole[name] = _longer(array(old), value)
+            whole[name] = _longer(old if type(old) is list else [], value)
         elif value is not None or name not in whole:
-            whole[name] = _copied(value)
+            whole[name] = grown(value)
 
 
 def _longer(whole: list[Any], pieces: list[Any]) -> list[Any]:
@@ -141,11 +147,5 @@ def _longer(whole: list[Any], pieces: list[Any]) -> list[Any]:
         if same:
             _grow(same[-1], piece)
         else:
-            whole.append(_copied(piece))
+            whole.append(grown(piece))
     return whole
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(one) for name, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value

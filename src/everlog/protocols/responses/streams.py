@@ -7,6 +7,7 @@ together from theirs.
 from typing import Any
 
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
+from everlog.protocols.growing import grow, grown
 from everlog.protocols.responses.history import CALLS
 from everlog.protocols.responses.replies import parse_fault, parse_reply
 from everlog.protocols.shapes import Record, array, loads, record, string
@@ -58,7 +59,7 @@ class ResponseStream:
             _put(item, event, "content" if "content" in kind else "summary")
         elif kind in {"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"}:
             field = CALLS.get(string(item.get("type")), "arguments")
-            item[field] = string(item.get(field)) + delta
+            grow(item, field, delta)
             return [CallDelta(index=self._call(index), arguments=delta)] if delta else []
         return []
 
@@ -78,7 +79,7 @@ class ResponseStream:
         """Return the answer so far, as it would have come without streaming."""
         if array(self._response.get("output")) or not self._items:
             return self._response
-        return {**self._response, "output": [self._items[index] for index in sorted(self._items)]}
+        return {**self._response, "output": [grown(self._items[index]) for index in sorted(self._items)]}
 
     def reply(self) -> Reply:
         """Return the answer so far."""
@@ -108,4 +109,4 @@ def _add(item: Record, event: Record, place: str, field: str, delta: str) -> Non
         part["type"] = kinds.get(place) or kinds.get(field) or "output_text"
         if "reasoning" in string(event.get("type")) and place == "content":
             part["type"] = "reasoning_text"
-    part[field] = string(part.get(field)) + delta
+    grow(part, field, delta)
