@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from everlog.messages import JSON
 from everlog.protocols.anthropic.history import REASONING, arguments
 from everlog.protocols.anthropic.marks import capped
-from everlog.protocols.pairs import Mark, Pairs, paired
+from everlog.protocols.pairs import Mark, Pairs, Place, paired
 from everlog.protocols.shapes import Record, array, record, string
 
 IDS = re.compile(r"[a-zA-Z0-9_-]+")
 ID_LIMIT = 128
+ANY_ID = re.compile(r".*", re.DOTALL)
 
 STEPS = frozenset({"server_tool_use", "mcp_tool_use"})
 
@@ -65,7 +66,7 @@ def _full(block: JSON) -> JSON:
 def _paired(messages: list[JSON]) -> list[JSON]:
     """Return the messages with each result behind its call, in the user message that held one of them, if one did."""
     pairs = paired(_marks(messages), IDS, ID_LIMIT, unique=True)
-    steps = _answered_steps(messages)
+    steps = _lawful_steps(messages)
     out: list[JSON] = []
     host: int | None = None
     for i, message in enumerate(messages):
@@ -109,7 +110,7 @@ def _message(message: JSON, blocks: list[JSON]) -> list[JSON]:
     return [message if blocks == blocks_of(message) else {**record(message), "content": blocks}]
 
 
-def _assistant(i: int, message: JSON, pairs: Pairs, steps: set[str]) -> list[JSON]:
+def _assistant(i: int, message: JSON, pairs: Pairs, steps: set[Place]) -> list[JSON]:
     out: list[JSON] = []
     is_cut = False
     for k, block in enumerate(blocks_of(message)):
@@ -124,7 +125,7 @@ def _assistant(i: int, message: JSON, pairs: Pairs, steps: set[str]) -> list[JSO
             if not isinstance(given, dict):
                 call = {**record(call), "input": arguments(string(given))}
             out.append(call)
-        elif not (is_blank(block) or _is_lost_step(shape, kind, steps) or _is_unsigned(shape, kind)):
+        elif not (is_blank(block) or (_is_step(kind) and (i, k) not in steps) or _is_unsigned(shape, kind)):
             out.append(block)
     if is_cut:
         out = [block for block in out if string(record(block).get("type")) not in REASONING]
@@ -137,31 +138,32 @@ def _is_unsigned(block: Record, kind: str) -> bool:
     return kind in REASONING and not string(block.get("signature" if kind == "thinking" else "data"))
 
 
-def _is_lost_step(block: Record, kind: str, steps: set[str]) -> bool:
-    if kind in STEPS:
-        return string(block.get("id")) not in steps
-    return kind.endswith("_tool_result") and string(block.get("tool_use_id")) not in steps
+def _lawful_steps(messages: list[JSON]) -> set[Place]:
+    """Return the places of the provider's tool steps and results that belong together, or that it will go on with.
 
-
-def _answered_steps(messages: list[JSON]) -> set[str]:
-    """Return ids of the provider's tool steps that have their result, and of those that it has still to go on with."""
-    uses: set[str] = set()
-    answered: set[str] = set()
-    last: set[str] = set()
-    for message in messages:
+    It goes on with what is open in the last message of the model, where at most results of the caller follow.
+    """
+    marks: list[Mark] = []
+    open_last: set[Place] = set()
+    for i, message in enumerate(messages):
         is_models = record(message).get("role") == "assistant"
-        found: set[str] = set()
-        for block in map(record, blocks_of(message)):
-            kind = string(block.get("type"))
-            if is_models and kind in STEPS:
-                found.add(string(block.get("id")))
-            elif is_models and kind.endswith("_tool_result"):
-                answered |= {string(block.get("tool_use_id"))} & (uses | found)
-            elif not is_models and kind != "tool_result":
-                last = set()
-        uses |= found
-        last = found if is_models else last
-    return answered | last
+        kinds = [string(record(block).get("type")) for block in blocks_of(message)]
+        if is_models:
+            steps = [(k, record(block)) for k, block in enumerate(blocks_of(message)) if _is_step(kinds[k])]
+            calls = {k for k, _ in steps if kinds[k] in STEPS}
+            marks += [
+                Mark((i, k), string(step.get("id" if k in calls else "tool_use_id")), is_call=k in calls)
+                for k, step in steps
+            ]
+            open_last = {(i, k) for k in calls}
+        elif any(kind != "tool_result" for kind in kinds):
+            open_last = set()
+    pairs = paired(marks, ANY_ID, ID_LIMIT, unique=False)
+    return {*pairs.results, *pairs.calls, *open_last}
+
+
+def _is_step(kind: str) -> bool:
+    return kind in STEPS or kind.endswith("_tool_result")
 
 
 def _begun(messages: list[JSON]) -> list[JSON]:
