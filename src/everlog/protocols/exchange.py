@@ -139,6 +139,21 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A tool that the provider ran itself, such as a search."""
+
+    type: str
+    """The provider's word for it."""
+    name: str
+    id: str | None = None
+    input: JSON = None
+    result: JSON = None
+    """None while there is none."""
+    raw: tuple[JSON, ...] = ()
+    """The blocks or the item, as they came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What a model answered."""
 
@@ -151,6 +166,8 @@ class Reply:
     id: str | None = None
     model: str | None = None
     citations: tuple[Citation, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """What the provider's own tools did, in order."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """The whole answer, as it came."""
 

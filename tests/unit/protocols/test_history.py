@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from everlog.errors import UnsupportedAttachment
 from everlog.messages import JSON, Call, Media, Message, Result, Unknown
 from everlog.protocols import FORMATS
-from everlog.protocols.exchange import Raw, Said, Settings, said
+from everlog.protocols.exchange import Raw, Said, Settings, Step, said
 from everlog.protocols.shapes import encoded
 from tests.unit.protocols.answers import CASES, bodies
 from tests.unit.protocols.histories import BODIES, called, talks
@@ -95,6 +95,32 @@ def test_a_reply_is_made_anew_for_another_protocol(protocol, name, other):
         ids = [one.call.call_id for item in parsed for one in item.messages if one.call]
         assert ids == [call.call_id for call in calls]
         assert b"signature" not in encoded(requested(other, (asked, reply.said)))
+
+
+def test_steps_of_the_providers_tools_are_told_apart_from_words():
+    """Fact 102, D82."""
+    content = bodies("anthropic")["search and citations"]["content"]
+    reply = FORMATS["anthropic"].parse_reply({"content": content})
+    step = Step(
+        type="server_tool_use",
+        name="web_search",
+        id="srvtoolu_1",
+        input={"query": "herons"},
+        result=content[4]["content"],
+        raw=(content[3], content[4]),
+    )
+    assert reply.steps == (step,)
+    assert reply.text == "I search.\nHerons wade and fish."
+    assert [one.url for one in reply.citations] == ["https://a.example"]
+    output = bodies("responses")["search and an item of tomorrow"]["output"]
+    step = Step(
+        type="web_search_call",
+        name="web_search",
+        id="ws_1",
+        input={"type": "search", "query": "q"},
+        raw=(output[1],),
+    )
+    assert FORMATS["responses"].parse_reply({"output": output}).steps == (step,)
 
 
 def test_messages_of_a_log_are_said_in_rounds():

@@ -14,6 +14,9 @@ KINDS: dict[str, Kind] = {"system": "system", "user": "user", "assistant": "assi
 
 REASONING = frozenset({"thinking", "redacted_thinking"})
 
+STEPS = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Blocks in which the provider's own tools begin to run."""
+
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -40,16 +43,18 @@ def parse_message(item: Record) -> tuple[Message, ...]:
 
 
 def read(content: object, draft: Draft) -> None:
-    """Add content, a text or a list of blocks, to a draft."""
+    """Add content, a text or a list of blocks, to a draft.
+
+    Text with citations comes in several blocks; those are one text, while other texts are lines of their own.
+    """
     if isinstance(content, str):
         draft.say(content)
-    was_cited = False
+    before: Record = {}
     for block in array(content):
         shape = record(block)
         kind = string(shape.get("type"))
-        is_cited = bool(shape.get("citations")) and kind == "text"
         if kind == "text" and isinstance(shape.get("text"), str):
-            draft.say(shape["text"], glued=was_cited or is_cited)
+            draft.say(shape["text"], glued=_is_glued(before, shape))
         elif kind == "tool_use":
             draft.call(_call(shape))
         elif kind == "tool_result":
@@ -60,7 +65,11 @@ def read(content: object, draft: Draft) -> None:
             draft.show(media)
         elif kind not in REASONING:
             draft.keep(block)
-        was_cited = is_cited
+        before = shape
+
+
+def _is_glued(before: Record, block: Record) -> bool:
+    return before.get("type") == "text" and bool(before.get("citations") or block.get("citations"))
 
 
 def _call(block: Record) -> Call:

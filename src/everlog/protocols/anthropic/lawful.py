@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from everlog.messages import JSON
-from everlog.protocols.anthropic.history import REASONING, arguments
+from everlog.protocols.anthropic.history import REASONING, STEPS, arguments
 from everlog.protocols.anthropic.marks import capped
 from everlog.protocols.pairs import Mark, Pairs, Place, paired
 from everlog.protocols.shapes import Record, array, record, string
@@ -19,8 +19,6 @@ from everlog.protocols.shapes import Record, array, record, string
 IDS = re.compile(r"[a-zA-Z0-9_-]+")
 ID_LIMIT = 128
 ANY_ID = re.compile(r".*", re.DOTALL)
-
-STEPS = frozenset({"server_tool_use", "mcp_tool_use"})
 
 OPENING = "…"
 """What the user says where a history begins with the assistant."""

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from everlog.protocols.anthropic.history import NAME, read
+from everlog.messages import JSON
+from everlog.protocols.anthropic.history import NAME, STEPS, read
 from everlog.protocols.draft import Draft
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
 from everlog.protocols.shapes import Record, array, count, record, string
 
 FINISHES: dict[str, Finish] = {
@@ -36,7 +37,21 @@ def parse_reply(body: Record) -> Reply:
         id=string(body.get("id")) or None,
         model=model,
         citations=tuple(_citation(record(one)) for block in content for one in array(record(block).get("citations"))),
+        steps=tuple(_step(record(block), content) for block in content if string(record(block).get("type")) in STEPS),
         body=body,
+    )
+
+
+def _step(block: Record, content: list[JSON]) -> Step:
+    """Return a step with its result, where that is in the same answer."""
+    results = [one for one in content if block.get("id") and record(one).get("tool_use_id") == block["id"]]
+    return Step(
+        type=string(block.get("type")),
+        name=string(block.get("name")),
+        id=string(block.get("id")) or None,
+        input=block.get("input"),
+        result=record(results[0]).get("content") if results else None,
+        raw=(block, *results[:1]),
     )
 
 

@@ -2,9 +2,18 @@
 
 from dataclasses import replace
 
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
 from everlog.protocols.responses.history import NAME, parse_items
 from everlog.protocols.shapes import Record, array, count, record, string
+
+STEPS = {
+    "web_search_call": ("action", "results"),
+    "file_search_call": ("queries", "results"),
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("revised_prompt", "result"),
+    "mcp_call": ("arguments", "output"),
+}
+"""Items of tools that the provider runs, and their fields for what goes in and comes out."""
 
 
 def parse_reply(body: Record) -> Reply:
@@ -27,6 +36,7 @@ def parse_reply(body: Record) -> Reply:
             for part in array(record(item).get("content"))
             for note in array(record(part).get("annotations"))
         ),
+        steps=tuple(_step(record(item)) for item in output if string(record(item).get("type")) in STEPS),
         body=body,
     )
 
@@ -50,6 +60,19 @@ def _thinking(item: Record) -> str:
         return ""
     pieces = [string(record(piece).get("text")) for field in ("summary", "content") for piece in array(item.get(field))]
     return "\n".join(filter(None, pieces))
+
+
+def _step(item: Record) -> Step:
+    kind = string(item.get("type"))
+    given, result = STEPS[kind]
+    return Step(
+        type=kind,
+        name=string(item.get("name")) or kind.removesuffix("_call"),
+        id=string(item.get("id")) or None,
+        input=item.get(given),
+        result=item.get(result),
+        raw=(item,),
+    )
 
 
 def parse_usage(value: object) -> Usage | None:
