@@ -11,6 +11,9 @@ from everlog.messages import JSON
 
 Record: TypeAlias = dict[str, Any]
 
+DEPTH = 200
+"""How deep a value from a server may be nested."""
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -48,13 +51,27 @@ def encoded(value: JSON) -> bytes:
         return text.encode("utf-8", "backslashreplace")
 
 
-def loads(text: str | bytes) -> JSON:
-    """Return what JSON text says; None if it is not JSON."""
+def loads(text: str) -> JSON:
+    """Return what JSON text says; None if it is not JSON, or nested so deeply that nobody could copy or write it."""
     try:
         parsed: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return parsed
+    return parsed if text.count("[") + text.count("{") <= DEPTH or _is_shallow(parsed) else None
+
+
+def _is_shallow(value: JSON) -> bool:
+    level = [value]
+    for _ in range(DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def given(**fields: JSON) -> Record:

@@ -18,7 +18,7 @@ from typing import Any
 from everlog.errors import Mistake, UnknownModel
 from everlog.registry.facts import Model, Price, Provider
 
-__all__ = ["Model", "Price", "Provider", "Registry", "builtin"]
+__all__ = ["Model", "Price", "Provider", "Registry", "builtin", "load"]
 
 
 class Registry:
@@ -92,23 +92,35 @@ class Registry:
 @cache
 def builtin() -> Registry:
     """Return what ships with Everlog."""
+    return load((files(__name__) / "models.json").read_text("utf-8"))
+
+
+def load(models_json: str) -> Registry:
+    """Return a registry over another table of models, as `trim.trimmed` makes one; the rest is what ships."""
     folder = files(__name__)
-    rows = json.loads((folder / "models.json").read_text("utf-8"))["models"]
-    models = {(row["provider"], row["id"]): _model(row) for row in rows}
+    table = json.loads(models_json)
+    models = {(row["provider"], row["id"]): _model(row) for row in table["models"]}
     newer = tomllib.loads((folder / "newer.toml").read_text("utf-8"))
     providers = tomllib.loads((folder / "providers.toml").read_text("utf-8"))
     for provider, changes in newer.items():
         if isinstance(changes, dict):
-            _update(models, provider, changes)
+            _update(models, provider, changes, is_newer=newer["as_of"] >= table["as_of"])
     return Registry(models, {name: _provider(name, row) for name, row in providers.items()})
 
 
-def _update(models: dict[tuple[str, str], Model], provider: str, changes: Mapping[str, Mapping[str, Any]]) -> None:
+def _update(
+    models: dict[tuple[str, str], Model], provider: str, changes: Mapping[str, Mapping[str, Any]], *, is_newer: bool
+) -> None:
+    """Lay changes over the models of a provider; those that are older than the table only fill what it leaves open."""
     for name, row in changes.items():
-        known = models[provider, row.get("like", name)]
+        known = models.get((provider, name)) or models.get((provider, row.get("like", name)))
+        if known is None:
+            continue
         fields = {field: value for field, value in row.items() if field != "like"}
         if "prices" in fields:
             fields["prices"] = tuple(Price(**price) for price in fields["prices"])
+        if not is_newer and (provider, name) in models:
+            fields = {field: value for field, value in fields.items() if not getattr(known, field)}
         models[provider, name] = replace(known, **fields, id=name)
 
 

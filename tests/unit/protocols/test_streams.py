@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.protocols import FORMATS
-from everlog.protocols.exchange import CallDelta, Fault, Raw, TextDelta, ThinkingDelta
+from everlog.protocols.exchange import CallDelta, Fault, Raw, Reply, TextDelta, ThinkingDelta
+from everlog.protocols.shapes import encoded
 from everlog.protocols.sse import Event, Frames
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
@@ -195,6 +196,23 @@ def test_no_event_makes_a_stream_fail(protocol, data):
         stream.feed(Event(data=json.dumps(event)))
         stream.feed(Event(data="{" + json.dumps(event)))
     assert isinstance(stream.reply().said.messages, tuple)
+
+
+@each_protocol
+@pytest.mark.parametrize("depth", [150, 450, 900, 100_000])
+def test_what_is_nested_without_end_does_no_harm(protocol, depth):
+    deep = "[" * depth + "]" * depth
+    stream = FORMATS[protocol].stream()
+    events = (
+        '{"type":"content_block_start","index":0,"content_block":{"type":"x","x":DEEP}}',
+        '{"type":"response.output_item.done","output_index":0,"item":{"type":"x","x":DEEP}}',
+        '{"choices":[{"index":0,"delta":{"x":DEEP}}]}',
+    )
+    for event in events:
+        stream.feed(Event(data=event.replace("DEEP", deep)))
+    kept = encoded(stream.body()).count(b"[" * 100)
+    assert bool(kept) == (depth == 150)
+    assert isinstance(stream.reply(), Reply)
 
 
 def test_unknown_deltas_and_fields_survive():

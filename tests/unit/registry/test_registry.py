@@ -1,5 +1,6 @@
 """Facts about models and providers."""
 
+import json
 import subprocess
 import sys
 from dataclasses import fields
@@ -8,7 +9,8 @@ import pytest
 
 from everlog.errors import Mistake, UnknownModel
 from everlog.protocols import FORMATS
-from everlog.registry import Model, Price, Registry, builtin
+from everlog.registry import Model, Price, Registry, builtin, load
+from everlog.registry.trim import trimmed
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,64 @@ def test_a_registry_of_ones_own_is_made_of_the_same_values():
     builtin_one = builtin()
     mine = Registry({("openai", "m"): Model(id="m", provider="openai")}, builtin_one.providers)
     assert mine.find("m").provider == "openai"
+
+
+API = {
+    "openai": {
+        "models": {
+            "gpt-7": {
+                "id": "gpt-7",
+                "name": "GPT-7",
+                "reasoning": True,
+                "tool_call": True,
+                "temperature": False,
+                "modalities": {"input": ["text", "image"], "output": ["text"]},
+                "limit": {"context": 2_000_000, "input": 1_900_000, "output": 128_000},
+                "cost": {"input": 1, "output": 2, "cache_read": 0.1, "context_over_200k": {"input": 2, "output": 3}},
+            },
+            "picture-1": {"id": "picture-1", "modalities": {"output": ["image"]}, "limit": {"context": 10}},
+            "text-embedding-9": {
+                "id": "text-embedding-9",
+                "modalities": {"output": ["text"]},
+                "limit": {"context": 10},
+            },
+        }
+    }
+}
+
+
+def test_a_new_table_is_trimmed_from_the_public_one():
+    registry = load(trimmed(API, ["openai"], "2026-12-01"))
+    assert list(registry.models.values()) == [
+        Model(
+            id="gpt-7",
+            provider="openai",
+            name="GPT-7",
+            context_tokens=2_000_000,
+            input_tokens=1_900_000,
+            output_tokens=128_000,
+            takes=("image",),
+            reasons=True,
+            tools=True,
+            temperature=False,
+            prices=(
+                Price(input=1, output=2, cache_read=0.1),
+                Price(above_tokens=200_000, input=2, output=3),
+            ),
+        )
+    ]
+
+
+def test_what_is_kept_by_hand_gives_way_to_a_newer_table():
+    row = {"provider": "anthropic", "id": "claude-sonnet-5-5", "context_tokens": 5, "prices": [{"input": 1}]}
+    for as_of, price in (("2026-10-01", 2), ("2027-01-01", 1)):
+        model = load(json.dumps({"as_of": as_of, "models": [row]})).find("claude-sonnet-5-5")
+        assert (model.context_tokens, model.prices[0].input, model.cache_from_tokens) == (5, price, 512)
+
+
+def test_a_file_that_is_not_the_public_table_is_refused():
+    with pytest.raises(Mistake, match=r"no models of anthropic; is it the api\.json"):
+        trimmed(API, ["openai", "anthropic"], "2026-12-01")
 
 
 def test_no_data_is_read_before_the_first_question():
