@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.postgres import postgres_database, postgres_server, postgres_url
 
@@ -23,11 +23,20 @@ for name in [name for name in os.environ if name.startswith("EVERLOG_") and name
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)
+settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("ci")  # `--hypothesis-profile=long` comes later and wins
 
 
 def pytest_configure() -> None:
     sys.addaudithook(refuse_network)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have to tell, such as how often one was killed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{value}")
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:

@@ -58,10 +58,10 @@ def isoformat(when: datetime) -> str:
 
 
 def new_id(clock: Clock) -> str:
-    """Return a new UUIDv7 as 32 hex digits: 48 bits of milliseconds, then random bits (RFC 9562, 5.7)."""
-    milliseconds = max(0, micros(clock.now()) // 1000)
+    """Return a new UUIDv7 as 32 hex digits: milliseconds, their microseconds, random bits (RFC 9562, 5.7 and 6.2)."""
+    milliseconds, rest = divmod(max(0, micros(clock.now())), 1000)
     noise = int.from_bytes(clock.random(10), "big")
-    value = (milliseconds & (1 << 48) - 1) << 80 | noise & (1 << 80) - 1
+    value = (milliseconds & (1 << 48) - 1) << 80 | rest * 4096 // 1000 << 64 | noise & (1 << 64) - 1
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return f"{value:032x}"

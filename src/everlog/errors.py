@@ -30,6 +30,16 @@ class Mistake(EverlogError, ValueError):
     """The caller gave something that cannot be used; the message says what would be right."""
 
 
+def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """Make sure that a value is of its kind; `what` says which value, and which kind: `an author is a str or None`.
+
+    Raises:
+        Mistake: it is not.
+    """
+    if not isinstance(value, kind):
+        raise Mistake(f"{what}, not {type(value).__name__}")
+
+
 class UnknownThread(Mistake):
     """No thread of this tenant has the key."""
 

@@ -4,7 +4,9 @@
     {"i":1,"kind":"assistant","author":null,"text":"…","time":"2026-01-05T09:12:08.000000Z","turn":0,"model":"…"}
 
 `i kind author text time` are in every line, the rest where there is something to say. The first line of a thread names
-it: `thread`, `title`, and `fork` with the thread it was forked `of` and the position `at` which. Lines are UTF-8 without
+it: `thread`, `title`, `fork` with the thread it was forked `of` and the position `at` which, and `instructions`, which
+are what the model was told before the conversation and no entries. Only a thread without entries has a line without
+one, which says so: `{"thread":"boat","entries":0}`. Lines are UTF-8 without
 a BOM; what is not ASCII is written as it is, lone halves of surrogate pairs as `\\ud83d`. Lines are whole values: they
 can be cut, filtered and joined with tools that know lines.
 
@@ -14,7 +16,7 @@ Rendering and parsing are pure; files are the business of others.
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
@@ -32,10 +34,14 @@ from everlog.messages import (
     Part,
     Result,
     Unknown,
+    joined_surrogates,
 )
 
 REQUIRED = ("i", "kind", "author", "text", "time")
 """What each line says."""
+
+ENTRY = b'{"i":'
+"""How the line of an entry begins when it is written here."""
 
 ORIGIN = ("request", "session", "user", "project", "cwd")
 
@@ -52,14 +58,16 @@ class Transcript(Conversation):
 
     entries: tuple[Entry, ...]
     """One for each of `messages`."""
+    instructions: tuple[str, ...] = ()
+    """What stands beside the thread, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line: an entry, and, on the first line of a thread, what the thread is."""
 
-    entry: Entry
-    """Its `turn` is -1 where the line does not say."""
+    entry: Entry | None
+    """Its `turn` is -1 where the line does not say; None where the line stands for a thread without entries."""
     thread: str | None = None
     """Key of the thread."""
     title: str | None = None
@@ -67,6 +75,7 @@ class Line:
     """Key of the thread it was forked of."""
     shared: int = 0
     """Position of the fork."""
+    instructions: tuple[str, ...] = ()
 
 
 def dumps(value: JSON) -> str:
@@ -89,8 +98,12 @@ def lines(
     title: str | None = None,
     parent: str | None = None,
     shared: int = 0,
+    instructions: Sequence[str] = (),
 ) -> Iterator[bytes]:
-    """Yield a thread's entries as lines, each with its line break; the keywords go into the first."""
+    """Yield a thread's entries as lines, each with its line break; the keywords go into the first.
+
+    Without entries there is a line if there is a key.
+    """
     first: dict[str, JSON] = {}
     if key is not None:
         first["thread"] = key
@@ -98,9 +111,19 @@ def lines(
         first["title"] = title
     if parent is not None:
         first["fork"] = {"of": parent, "at": shared}
+    if instructions:
+        first["instructions"] = list(instructions)
+    empty = key is not None
     for entry in entries:
         yield encoded(dumps(render_entry(entry, first))) + b"\n"
-        first = {}
+        first, empty = {}, False
+    if empty:
+        yield encoded(dumps(first | {"entries": 0})) + b"\n"
+
+
+def is_empty_thread(value: JSON) -> bool:
+    """Whether a line's object stands for a thread without entries."""
+    return isinstance(value, dict) and value.get("entries") == 0 and "thread" in value and "i" not in value
 
 
 def render_entry(entry: Entry, thread: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
@@ -160,13 +183,21 @@ def parse_line(value: JSON) -> Line:
     """
     if not isinstance(value, dict):
         raise BadLine("it is not an object")
-    entry = parse_entry(value)
-    thread, title, fork = _text(value, "thread"), _text(value, "title"), value.get("fork")
-    if fork is None:
-        return Line(entry=entry, thread=thread, title=title)
-    if not isinstance(fork, dict):
+    entry = None if is_empty_thread(value) else parse_entry(value)
+    fork = value.get("fork")
+    if fork is not None and not isinstance(fork, dict):
         raise BadLine("fork is not an object")
-    return Line(entry=entry, thread=thread, title=title, parent=_string(fork, "of"), shared=_number(fork, "at"))
+    told = value.get("instructions", [])
+    if not isinstance(told, list) or not all(isinstance(text, str) for text in told):
+        raise BadLine("instructions is not a list of texts")
+    return Line(
+        entry=entry,
+        thread=_text(value, "thread"),
+        title=_text(value, "title"),
+        parent=None if fork is None else _string(fork, "of"),
+        shared=0 if fork is None else _number(fork, "at"),
+        instructions=tuple(joined_surrogates(text) for text in told if isinstance(text, str)),
+    )
 
 
 def parse_entry(value: Mapping[str, Any]) -> Entry:

@@ -12,7 +12,10 @@ not understand is an `Unknown` part, verbatim, and is never dropped.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias, get_args
+from types import NoneType
+from typing import Any, Literal, TypeAlias, get_args
+
+from everlog.errors import Mistake, expect
 
 JSON: TypeAlias = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
@@ -20,6 +23,17 @@ Kind = Literal["system", "user", "assistant", "tool_call", "tool_result", "note"
 """Who speaks. `note` is text about the conversation that nobody said in it, such as a client's own summary."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_WORDS = (str, "a str")
+_MAYBE_WORDS = ((str, NoneType), "a str or None")
+_MAYBE_BYTES = ((bytes, NoneType), "bytes or None")
+_PLACE = (int, "an int")
+
+
+def _expect(value: Any, **fields: tuple[type | tuple[type, ...], str]) -> None:
+    for name, (kind, said) in fields.items():
+        if not isinstance(getattr(value, name), kind):
+            expect(getattr(value, name), kind, f"`{name}` of a {type(value).__name__} is {said}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +51,10 @@ class Media:
     offset: int = 0
     """Where in the message's text it stands, in characters."""
 
+    def __post_init__(self) -> None:
+        maybe = _MAYBE_WORDS
+        _expect(self, media_type=_WORDS, content=_MAYBE_BYTES, url=maybe, name=maybe, offset=_PLACE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -48,6 +66,9 @@ class Call:
     """Name of the tool."""
     arguments: str
     """The arguments as JSON text, exactly as the model wrote them (it may be malformed)."""
+
+    def __post_init__(self) -> None:
+        _expect(self, call_id=_WORDS, name=_WORDS, arguments=_WORDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +82,9 @@ class Result:
     failed: bool = False
     """Whether the tool reported an error."""
 
+    def __post_init__(self) -> None:
+        _expect(self, call_id=_WORDS, name=_MAYBE_WORDS, failed=(bool, "a bool"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
@@ -73,8 +97,21 @@ class Unknown:
     offset: int = 0
     """Where in the message's text it stands, in characters."""
 
+    def __post_init__(self) -> None:
+        _expect(self, source=_WORDS, offset=_PLACE)
+
 
 Part: TypeAlias = Media | Call | Result | Unknown
+
+_MESSAGE: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "text": _WORDS,
+    "author": _MAYBE_WORDS,
+    "at": ((datetime, NoneType), "a datetime or None"),
+    "parts": (tuple, "a tuple of parts"),
+    "id": _MAYBE_WORDS,
+    "model": _MAYBE_WORDS,
+    "meta": (Mapping, "a mapping"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +136,12 @@ class Message:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"unknown kind {self.kind!r}; a message is one of {', '.join(KINDS)}")
-        if self.at is not None:
-            if self.at.tzinfo is None:
-                raise ValueError(f"the time {self.at.isoformat()} has no zone; attach one, e.g. tzinfo=datetime.UTC")
-            if self.at.tzinfo is not UTC:
-                object.__setattr__(self, "at", self.at.astimezone(UTC))
+            raise Mistake(f"there is no such kind of message; it is one of {', '.join(KINDS)}")
+        _expect(self, **_MESSAGE)
+        for part in self.parts:
+            expect(part, (Media, Call, Result, Unknown), "a part of a message is a Media, Call, Result or Unknown")
+        if self.at is not None and self.at.tzinfo is not UTC:
+            object.__setattr__(self, "at", _in_utc(self.at))
         if not self.text.isascii():
             object.__setattr__(self, "text", joined_surrogates(self.text))
 
@@ -135,6 +172,10 @@ class Origin:
     project: str | None = None
     cwd: str | None = None
     """Working directory; stored encrypted like text."""
+
+    def __post_init__(self) -> None:
+        maybe = _MAYBE_WORDS
+        _expect(self, request=maybe, session=maybe, user=maybe, project=maybe, cwd=maybe)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +216,19 @@ class Conversation:
     messages: tuple[Message, ...]
     title: str | None = None
     parent: str | None = None
-    """Key of the conversation this one branches off; it comes earlier in the same file."""
+    """Key of the conversation this one branches off, to be added before it; where there is none, nothing is shared."""
     shared: int = 0
     """How many of `messages`, from the first, are the parent's own (only with `parent`)."""
     origin: Origin = Origin()
+
+
+def _in_utc(at: datetime) -> datetime:
+    if at.utcoffset() is None:
+        raise Mistake(f"the time {at.isoformat()} has no zone; attach one, e.g. tzinfo=datetime.UTC")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise Mistake(f"the time {at.isoformat()} is outside the years 1 to 9999 in UTC; give another") from error
 
 
 def joined_surrogates(text: str) -> str:

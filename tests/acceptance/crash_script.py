@@ -36,8 +36,8 @@ KEYS = MasterKeys(keys=[bytes(range(32))])
 NEW_KEYS = MasterKeys(keys=[bytes(range(1, 33)), *KEYS.keys])
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LETTERS = "GHJKLMNPQRSTVWXYZ"
-PAGE = 8
-"""Entries appended by one unit of an import, in place of a thousand."""
+PAGE = 3
+"""Entries appended by one unit of an import, in place of a thousand; fewer than a turn has, so that turns are cut."""
 
 
 def words(seed: object, size: int = 40) -> str:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP
-from tests.acceptance.cli import HARBOUR, ROOT, Everlog, said
+from tests.acceptance.cli import HARBOUR, ROOT, Everlog, jsonl, said
 
 LINES = [json.loads(line) for line in HARBOUR.read_text("utf-8").splitlines()]
 
@@ -73,7 +73,7 @@ def test_export_is_what_was_imported_byte_for_byte(harbour: Everlog, tmp_path: P
 def test_an_export_that_fails_leaves_the_older_file_as_it_was(harbour: Everlog, tmp_path: Path):
     target = tmp_path / "out.jsonl"
     target.write_text("older")
-    done = harbour("export", "harbour", "-o", target, room=4096)
+    done = harbour("export", "harbour", "-o", target, "--force", room=4096)
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.jsonl", "older")]
 
@@ -102,7 +102,12 @@ def test_a_fork_goes_out_and_comes_back_as_a_fork(everlog: Everlog):
 
 
 def test_verify_says_how_much_it_has_checked(harbour: Everlog):
-    assert harbour.good("verify", "--json").json == {"threads": 1, "entries": len(LINES), "faults": []}
+    assert harbour.good("verify", "--json").json == {
+        "threads": 1,
+        "entries": len(LINES),
+        "erased": 0,
+        "faults": [],
+    }
     assert harbour.good("verify", "harbour").text == f"1 thread, {len(LINES)} entries: all as it was stored\n"
 
 
@@ -165,6 +170,88 @@ def test_any_line_of_a_view_opens_down_to_the_words(harbour: Everlog):
     said = LINES[first]
     speaker = f"{said['kind']} ({said['author']})" if said["author"] else said["kind"]
     assert opened == f"{first}+1|{speaker}: {said['text']}\n"
+
+
+def test_a_label_is_taken_as_it_is_printed_in_a_view(harbour: Everlog):
+    for label, words in (("24+1", (24, 1)), ("16+8", (16, 8)), ("16+8|", (16, 8)), ("24", (24,))):
+        assert harbour.good("zoom", "harbour", label).out == harbour.good("zoom", "harbour", *words).out
+    assert harbour.good("zoom", "harbour", "16+8", 8, "--json").json["n"] == 8
+    assert harbour.good("read", "harbour", "24+1").out == harbour.good("read", "harbour", 24).out
+    assert harbour.good("date", "harbour", "24+1").out == harbour.good("date", "harbour", 24).out
+    for command in (("read", "16+8"), ("date", "16+8"), ("zoom", "16+8", 4), ("zoom", "x"), ("zoom", "17+8")):
+        done = harbour(command[0], "harbour", *command[1:])
+        assert (done.status, done.out, done.err.count("\n")) == (2, b"", 1)
+
+
+def test_the_beginning_of_a_key_reads_and_never_erases(everlog: Everlog):
+    everlog.home.joinpath("talk.jsonl").write_bytes(said("one", "two"))
+    everlog.good("import", "talk.jsonl", "--thread", "talk:4711")
+    everlog.good("view", "talk:4711")
+    for command in (
+        ("show",),
+        ("export",),
+        ("view", "--as-is"),
+        ("zoom", 0),
+        ("read", 0),
+        ("date", 0),
+        ("search", "one"),
+    ):
+        name, *rest = command
+        assert everlog.good(name, "talk", *rest).out == everlog.good(name, "talk:4711", *rest).out
+    assert everlog.good("view", "4711", "--json").json["thread"] == "talk:4711"
+    for writes in (["erase", "--yes", "--thread"], ["pump"], ["rebuild"], ["verify"]):
+        done = everlog(*writes, "talk")
+        assert (done.status, done.err) == (2, "everlog: no thread 'talk' here; did you mean 'talk:4711'?\n")
+    assert everlog("fork", "talk", 1, "other").status == 2
+    assert everlog.good("threads", "--json").json[0]["entries"] == 2
+
+
+def test_instructions_are_shown_exported_and_imported_again(everlog: Everlog):
+    told = [{"role": "system", "content": "Be brief."}, {"role": "system", "content": "Say it in French."}]
+    everlog.home.joinpath("talk.jsonl").write_bytes(jsonl(told) + said("one", "two"))
+    everlog.good("import", "talk.jsonl", "--thread", "talk")
+    shown = everlog.good("show", "talk", "--instructions").text
+    assert shown == "[instructions 1 of 2]\nBe brief.\n\n[instructions 2 of 2]\nSay it in French.\n\n"
+    assert everlog.good("show", "talk", "--instructions", "--json").json == ["Be brief.", "Say it in French."]
+    exported = everlog.good("export", "talk").out
+    assert json.loads(exported.splitlines()[0])["instructions"] == ["Be brief.", "Say it in French."]
+    everlog.home.joinpath("again.jsonl").write_bytes(exported)
+    everlog.good("import", "again.jsonl", "--db", "copy.db")
+    assert everlog.good("export", "talk", "--db", "copy.db").out == exported
+    assert everlog("show", "talk", "--instructions", "--last", 1).status == 2
+    everlog.good("erase", "--thread", "talk", "--yes")
+    assert "Be brief." not in everlog.home.joinpath("everlog.db").read_bytes().decode("latin-1")
+
+
+def test_a_thread_without_instructions_or_entries_says_so(everlog: Everlog):
+    everlog.good("import", HARBOUR)
+    done = everlog("show", "harbour", "--instructions")
+    assert (done.status, done.out, done.err) == (0, b"", "harbour has no instructions\n")
+    everlog.good("fork", "harbour", 0, "bare")
+    assert everlog("show", "bare").err == "bare is empty\n"
+    assert everlog("show", "bare", "--from", 1).err == "everlog: there is no entry 1: bare is empty\n"
+    done = everlog("show", "harbour", "--from", 500)
+    assert (done.status, done.err) == (2, "everlog: there is no entry 500: harbour has the entries 0 to 417\n")
+    exported = everlog.good("export", "--all").out
+    assert exported.splitlines()[-1] == b'{"thread":"bare","entries":0}'
+    assert everlog.good("export", "--all", "-o", "all.jsonl").text == "all.jsonl: 418 entries\n"
+    everlog.good("import", "all.jsonl", "--db", "copy.db")
+    assert everlog.good("export", "--all", "--db", "copy.db").out == exported
+
+
+def test_stats_doctor_and_verify_count_the_same_where_threads_were_forked_and_erased(everlog: Everlog):
+    everlog.home.joinpath("talk.jsonl").write_bytes(said("one", "two", "three"))
+    everlog.good("import", HARBOUR)
+    everlog.good("import", "talk.jsonl", "--thread", "talk")
+    everlog.good("fork", "talk", 2, "other")
+    for entries, erased in ((len(LINES) + 3, 0), (len(LINES) + 2, 3)):
+        stats, proof = everlog.good("stats", "--json").json, everlog.good("verify", "--json").json
+        assert (stats["threads"], stats["entries"]) == (proof["threads"], proof["entries"])
+        assert (stats["entries"], stats["erased"]) == (entries, erased)
+        assert f"{entries} entries" in everlog.good("doctor").text
+        if not erased:
+            everlog.good("erase", "--thread", "talk", "--yes")
+    assert everlog.good("verify", "other").text == "1 thread, 2 entries: all as it was stored\n"
 
 
 def test_zoom_refuses_what_is_no_address(harbour: Everlog):

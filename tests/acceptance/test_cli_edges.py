@@ -187,3 +187,14 @@ def test_a_word_after_two_dashes_is_no_option(everlog: Everlog):
     assert done.text.startswith("--json (openai)\n")
     everlog.home.joinpath("--json").unlink()
     assert everlog("import", "--", "--json").err == "everlog: --json cannot be read: No such file or directory\n"
+
+
+def test_a_view_on_a_terminal_explains_its_labels_and_on_a_pipe_it_is_alone(harbour: Everlog):
+    _, shown = terminal("view", "harbour", "--bytes", 4000, "--as-is", home=harbour.home)
+    last = shown.splitlines()[-1]
+    first, label = last.partition("| is ")[0], last.rpartition(" ")[2]
+    assert f"\n{first}|" in shown
+    assert last.endswith(f"open any line: everlog zoom harbour {label}")
+    assert (first, label.count("+")) == (label, 1)
+    assert harbour.good("zoom", "harbour", label).text.count("\n") == 2
+    assert harbour.good("view", "harbour", "--bytes", 4000, "--as-is").text.endswith("</chat>")

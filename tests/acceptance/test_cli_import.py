@@ -188,3 +188,57 @@ def test_messages_of_every_script_and_odd_characters_come_back_as_they_were(ever
     stored = exported(everlog)
     assert [(entry["text"], entry["author"]) for entry in stored] == [(text, f"n{n}") for n, text in enumerate(words)]
     assert everlog.good("verify", "--json").json["faults"] == []
+
+
+def test_a_conversation_that_cannot_be_stored_is_a_problem_and_the_rest_goes_in(everlog: Everlog):
+    fine = {"id": "fine", "messages": [{"role": "user", "content": "x", "model": "m"}]}
+    also = {"id": "x" * 300, "messages": [{"role": "assistant", "content": "y", "model": "m" * 300}]}
+    bad = {"id": "bad", "user": "u" * 300, "messages": [{"role": "user", "content": "z"}]}
+    everlog.home.joinpath("talks.jsonl").write_bytes(jsonl([bad, also, fine]))
+    (file,) = everlog.good("import", "talks.jsonl", "--json").json["files"]
+    (problem,) = file["problems"]
+    assert (problem["where"], problem["position"]) == ("talks.jsonl", 1)
+    assert problem["reason"].startswith("thread 'openai:bad': an id (of a request")
+    assert file["assumed"]["name too long or not printable, cut"] == 3
+    threads = everlog.good("threads", "--json").json
+    assert [(one["key"][:12], one["entries"]) for one in threads] == [("openai:xxxxx", 1), ("openai:fine", 1)]
+
+
+def test_a_file_that_is_refused_for_a_thread_leaves_nothing_and_the_others_go_in(everlog: Everlog):
+    for name, words in (("a", "one"), ("c", "one")):
+        everlog.home.joinpath(f"{name}.jsonl").write_bytes(said(words))
+    several = [{"id": n, "messages": [{"role": "user", "content": n}]} for n in "xy"]
+    everlog.home.joinpath("b.jsonl").write_bytes(jsonl(several))
+    done = everlog("import", "a.jsonl", "b.jsonl", "c.jsonl", "--thread", "one", "--json")
+    assert done.status == 2
+    assert "several conversations" in done.err
+    assert done.json["total"]["entries"] == 1
+    assert done.json["total"]["known"] == 1
+    assert [one["key"] for one in everlog.good("threads", "--json").json] == ["one"]
+
+
+@pytest.mark.parametrize("name", ["everlog.db", "everlog.db-wal", "link", "hard"])
+def test_the_database_itself_is_not_opened_as_a_file_to_import(everlog: Everlog, name: str):
+    everlog.good("import", HARBOUR)
+    wal = everlog.home / "everlog.db-wal"
+    wal.touch()
+    everlog.home.joinpath("link").symlink_to("everlog.db")
+    everlog.home.joinpath("hard").hardlink_to(everlog.home / "everlog.db")
+    done = everlog("import", name)
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert "belongs to the database itself" in done.err
+    assert everlog.good("verify", "--json").json["faults"] == []
+
+
+def test_the_same_messages_under_another_file_name_are_known(everlog: Everlog):
+    for name in ("one.jsonl", "two.jsonl"):
+        everlog.home.joinpath(name).write_bytes(said("a question", "an answer"))
+    totals = [everlog.good("import", name, "--json").json["total"] for name in ("one.jsonl", "two.jsonl")]
+    assert [(one["entries"], one["known"]) for one in totals] == [(2, 0), (0, 2)]
+    (thread,) = everlog.good("threads", "--json").json
+    assert thread["title"] == "a question"
+
+
+def test_a_tenant_that_is_none_is_a_mistake_and_no_problem_of_a_conversation(everlog: Everlog):
+    done = everlog("import", HARBOUR, "--tenant", "two words")
+    assert (done.status, done.out, done.err.count("\n")) == (2, b"", 1)

@@ -94,6 +94,7 @@ class World:
         self.parts: list[Part] = []
         self.everything: list[Said] = []
         self.titles: list[str] = []
+        self.folders: list[str] = []
         self.ids: dict[str, str] = {}
         self.gone: list[str] = []
         self._words = 0
@@ -160,6 +161,7 @@ class World:
         else:
             part = Part(turn.origin.user, turn.origin.cwd)
             self.parts.append(part)
+            self.folders += [] if part.cwd is None else [part.cwd]
             thread.turns += 1
         for message in turn.messages:
             content = next((one.content for one in message.parts if isinstance(one, Media)), None)
@@ -225,6 +227,8 @@ class World:
                 part.erased, part.user, part.cwd = True, None, None
         for thread in self.threads.values():
             thread.keyed = {name: kept for name, kept in thread.keyed.items() if not kept[2].erased}
+            if next((said.erased for said in thread.said if said.kind == "user"), True):
+                thread.title = None
         return receipt
 
     def erase_tenant(self) -> Receipt:
@@ -284,9 +288,9 @@ class World:
     def erased_pieces(self) -> set[bytes]:
         """Return every piece of 16 bytes of what may not be anywhere any more."""
         shown = {said for thread in self.threads.values() for said in thread.said if not said.erased}
-        titles = {thread.title for thread in self.threads.values()}
+        kept = {thread.title for thread in self.threads.values()} | {said.part.cwd for said in shown}
         erased = (words for said in self.everything if said not in shown for words in self._of(said))
-        return pieces_of(erased) | pieces_of(title for title in self.titles if title not in titles)
+        return pieces_of(erased) | pieces_of(words for words in self.titles + self.folders if words not in kept)
 
     def _of(self, said: Said) -> Iterator[str]:
         yield said.text

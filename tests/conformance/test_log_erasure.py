@@ -10,7 +10,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Column
 
-from everlog import Erased, Everlog, MasterKeys, Media, Message, NewTurn, Origin, Receipt, TurnState, UnknownThread, log
+from everlog import (
+    Erased,
+    Everlog,
+    MasterKeys,
+    Media,
+    Message,
+    Mistake,
+    NewTurn,
+    Origin,
+    Receipt,
+    TurnState,
+    UnknownThread,
+    log,
+)
 from everlog.errors import EverlogError
 from everlog.log import rows
 from everlog.memory.tree.rows import node
@@ -159,15 +172,26 @@ def test_what_continues_an_erased_turn_is_refused(store: Store):
         assert [entry.turn for entry in one.entries()] == [0, 1, 1]
 
 
-def test_a_thread_without_words_loses_its_title_and_another_keeps_it(store: Store):
+def test_a_title_goes_with_the_first_words_and_with_the_last(store: Store):
     memory = Everlog(store, tenant="t")
     memory.thread("base").append("user", "words", origin=Origin(user="u1"))
-    memory.thread("base").fork(0, "alone", title="what u1 said").append("user", "words", origin=Origin(user="u1"))
-    shared = memory.thread("base").fork(0, "shared", title="what two said")
-    shared.append("user", "words", origin=Origin(user="u1"))
-    shared.append("user", "words", origin=Origin(user="u2"))
+    for key, users in {"alone": ("u1",), "first": ("u1", "u2"), "second": ("u2", "u1")}.items():
+        thread = memory.thread("base").fork(0, key, title=f"what {users} said")
+        for user in users:
+            thread.append("user", "words", origin=Origin(user=user))
+    memory.thread("first").fork(2, "of first", title="what was said first").append(
+        "user", "words", origin=Origin(user="u2")
+    )
+    memory.thread("second").fork(2, "of second", title="what was said second")
     memory.erase(user="u1")
-    assert {one.key: one.title for one in memory.threads()} == {"base": None, "alone": None, "shared": "what two said"}
+    assert {one.key: one.title for one in memory.threads()} == {
+        "base": None,
+        "alone": None,
+        "first": None,
+        "second": "what ('u2', 'u1') said",
+        "of first": None,
+        "of second": "what was said second",
+    }
 
 
 def test_threads_whose_lines_went_are_marked_as_due_and_their_lines_are_made_again(store: Store):
@@ -350,9 +374,10 @@ def test_erasing_nobody_leaves_everything_as_it_is(store: Store, tmp_path: Path)
     world = World(Everlog(store, tenant="t"))
     family(world)
     before = dump(store, "t")
-    receipt = world.erase_user("nobody")
-    assert (receipt.entries, receipt.rows, receipt.threads) == (0, 0, ())
+    with pytest.raises(Mistake, match="nothing was erased"):
+        world.erase_user("nobody")
     assert dump(store, "t") == before
+    assert world.memory.receipts() == []
 
 
 def test_two_processes_that_resume_the_same_erasure_do_it_once(database: Database, store: Store):

@@ -22,9 +22,10 @@ from everlog import (
     Origin,
     Thread,
     UnknownThread,
+    log,
 )
 from everlog.log import rows
-from everlog.store import Store
+from everlog.store import Store, Unit
 from tests.conformance.conftest import Database
 from tests.conformance.log_model import dump
 
@@ -303,4 +304,24 @@ def test_the_last_turn_is_continued_from_two_sides_at_once_without_a_gap(open_tw
         assert [entry.turn for entry in entries] == [0] * 5
         assert {entry.text for entry in entries[1:]} == {f"{key} {n}" for n in range(4)}
     assert len(dump(one.store, one.name)["turn"]) == 2
+    assert faults(one) == []
+
+
+@pytest.mark.parametrize("database", ["postgresql-plain", "postgresql-encrypted"], indirect=True)
+@pytest.mark.parametrize("key", ["there", "new"])
+def test_a_unit_that_meets_a_tenant_begun_anew_stores_under_the_secret_of_that_one(open_two: Two, key: str):
+    """What it read before it held a lock is of the tenant that was erased, and would fit no hash ever after."""
+    one, other = open_two()
+    talk(one, "there", 2)
+    tries = count()
+
+    def act(unit: Unit) -> None:
+        if next(tries) == 0:
+            unit.secret()
+            one.erase_tenant()
+            talk(one, "there", 1)
+        log.append(unit, log.ensure(unit, key), [NewTurn(messages=(Message(kind="user", text="late"),))])
+
+    other.store.write(other.name, act, name="test")
+    assert texts(one, key)[-1] == "late"
     assert faults(one) == []

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,35 @@ def test_no_row_is_ever_unreadable_while_keys_rotate_and_others_append(database:
     assert again.read("ada", lambda unit: len(unit.rows(KEY_ROWS))) == 4
     list(rotate(again))
     assert len(again.read("ada", versions)) == 1
+
+
+@only_encrypted
+def test_a_rotation_ends_though_another_has_made_further_keys_meanwhile(database: Database):
+    store, other = database.open(), database.open()
+    fill(store, "ada", 3, 4)
+    late = rotate(other)
+    next(late)
+    for _ in range(2):
+        list(rotate(store))
+    assert len(list(islice(late, 100))) < 100
+    again = database.open()
+    assert counts(again, "ada", range(3)) == [4, 4, 4]
+    assert len(again.read("ada", versions)) == 1
+
+
+@only_encrypted
+def test_two_rotations_at_once_end_and_everything_opens(database: Database):
+    stores = database.open(), database.open()
+    fill(stores[0], "ada", 3, 4)
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(3):
+            for done in [threads.submit(lambda store: len(list(islice(rotate(store), 200))), one) for one in stores]:
+                assert done.result(60) < 200
+    again = database.open()
+    assert counts(again, "ada", range(3)) == [4, 4, 4]
+    list(rotate(again))
+    assert len(again.read("ada", versions)) == 1
+    assert again.read("ada", lambda unit: len(unit.rows(KEY_ROWS))) == 4
 
 
 @only_encrypted

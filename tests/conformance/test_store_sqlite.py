@@ -401,6 +401,17 @@ def test_a_fork_waits_for_the_unit_that_runs_and_for_no_other(store: Store):
     put(store, "ada", "after")
 
 
+def test_the_end_of_a_fork_that_stopped_nothing_here_lets_go_of_nothing(store: Store):
+    """Hooks of a fork that fail on another engine leave this one as it is, with its writer inside a unit."""
+    if (child := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    held = Held(store)
+    store.engine.after_fork_in_parent()
+    assert held.release() == []
+    assert store.engine.submit("put", store._unit("ada", putting("after"), writes=True)).result(20) is None
+
+
 def test_a_fork_inside_a_unit_does_not_break_that_unit(store: Store):
     def act(unit: Unit) -> None:
         unit.run(PUT, row("1"))

@@ -20,6 +20,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TIMEOUT_S = 600
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=unshrunk")
+"""That a test fails is all there is to know: an example need not become small, which can take minutes."""
 TESTS_FAILED = 1
 """What pytest returns if it ran and a test failed; other numbers are a mistake in the patch or in `tests`."""
 LAWS = ("law 1", "law 6", "law 8", "law 10", "erasure")
@@ -64,7 +66,7 @@ def seeded(fault: Fault, folder: Path) -> Path:
 def test_the_tests_notice(fault: Fault, tmp_path: Path):
     tests = shlex.split(fault.tests) if isinstance(fault.tests, str) else fault.tests
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests],
+        [sys.executable, "-m", "pytest", *OPTIONS, *tests],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(seeded(fault, tmp_path)), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

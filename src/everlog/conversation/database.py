@@ -12,6 +12,7 @@ A program holds one `Everlog` for each database and closes it at the end. It may
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,16 +22,18 @@ from typing import Protocol, Self
 
 from everlog import log
 from everlog.clock import Clock, SystemClock
-from everlog.conversation.intake import Added, add
-from everlog.conversation.stats import Stats, stats
+from everlog.conversation.intake import Added, Arrived, add
+from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread
-from everlog.errors import Mistake
+from everlog.errors import Erased, Mistake, UnknownThread, expect
 from everlog.log import Receipt, ThreadRow, Verified
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit, open_store
+from everlog.store.backup import BackupReport, backup
 from everlog.store.keys import KeyProvider
 from everlog.store.rotation import Progress, encrypt, rotate
+from everlog.store.store import checked
 
 DEFAULT_TENANT = "default"
 
@@ -67,8 +70,12 @@ class Everlog:
         self._redactor = redactor
 
     def tenant(self, name: str) -> "Everlog":
-        """Return the same database for another tenant; its rows never meet this one's."""
-        return Everlog(self.store, tenant=name, redactor=self._redactor)
+        """Return the same database for another tenant; its rows never meet this one's.
+
+        Raises:
+            Mistake: it is not named by 1 to 64 visible ASCII characters.
+        """
+        return Everlog(self.store, tenant=checked(name), redactor=self._redactor)
 
     def thread(self, key: str) -> Thread:
         """Return the thread with a key; a new one is made by its first append."""
@@ -81,9 +88,19 @@ class Everlog:
             yield from (overview for _, overview in found)
             after = found[-1][0]
 
-    def add(self, conversation: Conversation) -> Added:
-        """Bring in a conversation from elsewhere; what is here already is recognised and not stored again."""
-        return add(self.store, self.name, conversation, redact=self._redact)
+    def add(self, conversation: Conversation, *, on_progress: Arrived | None = None) -> Added:
+        """Bring in a conversation from elsewhere; what is here already is recognised and not stored again.
+
+        Args:
+            conversation: the whole of it, as an importer yields it.
+            on_progress: told after each write: messages that are in, and messages in all.
+
+        Raises:
+            Mistake: it holds what cannot be stored, such as an id of 300 characters; nothing of it was stored.
+            Erased: the thread was erased while it was brought in.
+        """
+        expect(conversation, Conversation, "what is brought in is a Conversation")
+        return add(self.store, self.name, conversation, redact=self._redact, on_progress=on_progress)
 
     def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
         """Erase a thread, or all turns of an end user, and return the receipt.
@@ -91,8 +108,8 @@ class Everlog:
         An erasure that was cut off before is finished first, so that the same call, made again, comes to the same.
 
         Raises:
-            Mistake: not exactly one of them is named.
-            UnknownThread: there is no such thread.
+            Mistake: not exactly one of them is named, or there is no turn of such a user (any more).
+            UnknownThread: there is no such thread (any more).
         """
         if (thread is None) == (user is None):
             raise Mistake("name a thread or a user to erase, one of the two")
@@ -101,11 +118,19 @@ class Everlog:
             found = self.store.read(self.name, partial(log.find, key=thread))
             return log.erase_thread(self.store, self.name, found.id)
         assert user is not None
+        if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
+            raise Mistake(f"no turn of user {user!r} here; nothing was erased")
         return log.erase_user(self.store, self.name, user, dropped=_due)
 
     def erase_tenant(self) -> Receipt:
-        """Erase everything of this tenant; only receipts stay."""
+        """Erase everything of this tenant; only receipts stay.
+
+        Raises:
+            Mistake: there is no such tenant (any more).
+        """
         self._finish_begun()
+        if self.name not in self.store.tenants():
+            raise Mistake(f"no tenant {self.name!r} here; nothing was erased")
         return log.erase_tenant(self.store, self.name)
 
     def resume(self) -> list[Receipt]:
@@ -127,9 +152,16 @@ class Everlog:
         )
 
     def verify(self, key: str | None = None) -> Iterator[Verified]:
-        """Check one thread, or all of them: positions, hashes, turns, large parts, and the tree over them."""
-        for name in [key] if key is not None else [overview.key for overview in self.threads()]:
-            yield from self.thread(name).verify()
+        """Check one thread, or all of them: positions, hashes, turns, large parts, and the tree over them.
+
+        Of all of them, one that is erased meanwhile is left out from there on.
+        """
+        if key is not None:
+            yield from self.thread(key).verify()
+            return
+        for name in [overview.key for overview in self.threads()]:
+            with unless_erased():
+                yield from self.thread(name).verify()
 
     def encrypt(self) -> Iterator[Progress]:
         """Seal everything that a plain database holds; it must be opened with keys and `encrypting=True`."""
@@ -142,6 +174,19 @@ class Everlog:
     def stats(self) -> Stats:
         """Count the tenant's threads, messages and bytes."""
         return self.store.read(self.name, stats)
+
+    def backup(self, target: Path) -> BackupReport:
+        """Write a copy of the whole database, all tenants, to a new file while it is in use; `everlog restore` reads it.
+
+        Raises:
+            Mistake: there is such a file already, or the tools or rights to dump a server's database are missing.
+            StoreUnavailable: the disk is full, or the server is away.
+        """
+        return backup(self.store, target)
+
+    def due(self) -> int:
+        """Return how many of the tenant's threads have lines of a tree to build."""
+        return self.store.read(self.name, due)
 
     def close(self) -> None:
         """Finish what is queued and close the database."""
@@ -163,6 +208,13 @@ class Everlog:
         if not isinstance(redacted, Message):
             raise Mistake(f"a redactor returns the message to store, not {type(redacted).__name__}; nothing was stored")
         return redacted
+
+
+@contextmanager
+def unless_erased() -> Iterator[None]:
+    """Do something with one of all threads; where it was erased since they were listed, end quietly."""
+    with suppress(UnknownThread, Erased):
+        yield
 
 
 def open(  # noqa: A001 -- `everlog.open` reads as it should

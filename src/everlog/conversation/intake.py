@@ -4,6 +4,10 @@ Imported again it adds nothing; grown, it adds what is new; edited, it becomes a
 `key~1`, `key~2` …. A killed import is resumed by running it again: what is there is recognised by its fingerprints.
 Long conversations go in pages, each its own unit.
 
+What is slow, fingerprints and alignment, is done before, in a unit that reads and holds up nobody (`placement.py`). The
+unit that makes the thread locks no more than one, and checks that what was planned on is still so; if not, all is
+planned again. What cannot be stored is refused before the first write, so that it leaves nothing behind.
+
 A conversation that branches off another one shares of it what the log really has of it, so that nothing depends on the
 order of imports, or on what became of the parent meanwhile.
 """
@@ -11,18 +15,22 @@ order of imports, or on what became of the parent meanwhile.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, groupby, islice, takewhile
+from itertools import islice
+from typing import TypeAlias
 
 from everlog import log
-from everlog.jsonl import Transcript
-from everlog.log import NewTurn, Print, ThreadRow
-from everlog.log.fingerprints import ERASED
+from everlog.conversation.placement import Coming, Plan
+from everlog.errors import Erased
+from everlog.log import NewTurn, ThreadRow
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit
 
 PAGE = 1000
 """Entries appended in one unit."""
+
+Arrived: TypeAlias = Callable[[int, int], None]
+"""Told how many messages of a conversation are in the log, and how many it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,163 +44,125 @@ class Added:
     known: int
     """Messages that were there already."""
     instructions: int
-    """Leading system messages, kept beside the thread."""
+    """Leading system messages of the conversation, or instructions of an export, which are kept beside the thread."""
     forked_at: int | None
     """Where it goes another way than its parent, or than what the log had."""
 
 
-def add(store: Store, tenant: str, conversation: Conversation, *, redact: Callable[[Message], Message]) -> Added:
+class _Overtaken(Exception):
+    """What was planned on is no longer so: somebody else wrote to the thread, erased it, or took the key."""
+
+
+def add(
+    store: Store,
+    tenant: str,
+    conversation: Conversation,
+    *,
+    redact: Callable[[Message], Message],
+    on_progress: Arrived | None = None,
+) -> Added:
     """Put a conversation into the log, once.
 
     Raises:
+        Mistake: it holds what cannot be stored, such as a key or an id that is none; nothing of it was stored.
+        Erased: the thread was erased while it was brought in.
         StoreUnavailable: nothing of the page at hand was stored; the pages before it were.
     """
-    coming = _Coming(conversation, redact)
+    coming = Coming(conversation, redact)
+    size = len(coming.messages)
     appended = 0
     while True:
-        place = store.write(tenant, coming.place, name="import.begin")
-        done = _append_from(store, tenant, coming, place)
-        appended += done
-        if place.start + done == len(coming.messages):
+        plan = store.read(tenant, coming.plan)
+        coming.check(plan.start)
+        try:
+            thread = _begun(store, tenant, plan)
+        except _Overtaken:
+            continue
+        done = plan.start
+        for done in _append_from(store, tenant, coming, thread, plan.start):
+            if on_progress is not None:
+                on_progress(done, size)
+        appended += done - plan.start
+        if done == size:
             return Added(
-                key=place.thread.key or conversation.key,
+                key=thread.key or conversation.key,
                 entries=appended,
-                known=len(coming.messages) - appended,
-                instructions=len(coming.leading),
-                forked_at=place.forked_at,
+                known=size - appended,
+                instructions=len(coming.instructions),
+                forked_at=plan.forked_at,
             )
 
 
-def _append_from(store: Store, tenant: str, coming: "_Coming", place: "_Place") -> int:
-    """Append what is new, until it is done or somebody else appends to the same thread; return how many were."""
-    done = 0
-    for page in _pages(coming.turns(place.start)):
-        unit = partial(_append, thread=place.thread.id, at=place.thread.next + done, page=page)
+def _begun(store: Store, tenant: str, plan: Plan) -> ThreadRow:
+    if plan.thread is not None and plan.is_ready:
+        return plan.thread
+    return store.write(tenant, partial(_begin, plan=plan), name="import.begin")
+
+
+def _begin(unit: Unit, plan: Plan) -> ThreadRow:
+    """Find, fork or make the thread.
+
+    Raises:
+        _Overtaken: what was planned on has changed.
+    """
+    if plan.made is not None and log.known(unit, plan.made) is not None:
+        raise _Overtaken
+    if plan.thread is None:
+        assert plan.made is not None
+        thread = log.create(unit, plan.made, title=plan.title)
+    elif plan.made is None:
+        thread = _unchanged(unit, plan.thread)
+        if plan.title is not None:
+            log.entitle(unit, thread, plan.title)
+    else:
+        thread = _forked(unit, plan.thread, plan.forked_at or 0, plan.made, plan.title)
+    log.instruct(unit, thread, plan.instructions)
+    return thread
+
+
+def _unchanged(unit: Unit, seen: ThreadRow) -> ThreadRow:
+    """Return a thread, locked, if it is as it was seen."""
+    try:
+        thread = log.load(unit, seen.id)
+    except Erased:
+        raise _Overtaken from None
+    if (thread.next, thread.generation) != (seen.next, seen.generation):
+        raise _Overtaken
+    return thread
+
+
+def _forked(unit: Unit, parent: ThreadRow, at: int, key: str, title: str | None) -> ThreadRow:
+    """Fork a thread that is as it was seen; it is looked at when it is locked, which forking does in the right order."""
+    try:
+        made = log.fork(unit, parent.id, at, key, title=title)
+    except Erased:
+        if log.key_of(unit, parent.id) is None:
+            raise _Overtaken from None
+        raise
+    _unchanged(unit, parent)
+    return made
+
+
+def _append_from(store: Store, tenant: str, coming: Coming, thread: ThreadRow, start: int) -> Iterator[int]:
+    """Append what is new, until it is done or somebody else writes to the same thread; yield how many are in."""
+    done = start
+    for page in _pages(coming.turns(start)):
+        unit = partial(_append, thread=thread, at=thread.next + done - start, page=page)
         if not store.write(tenant, unit, name="import.page"):
-            break
-        done += sum(len(turn.messages) for turn in page)
-    return done
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a conversation goes."""
-
-    thread: ThreadRow
-    start: int
-    """The first of its messages that is new there."""
-    forked_at: int | None = None
-
-
-class _Coming:
-    """A conversation on its way in."""
-
-    def __init__(self, conversation: Conversation, redact: Callable[[Message], Message]) -> None:
-        self._conversation = conversation
-        self._entries = conversation.entries if isinstance(conversation, Transcript) else None
-        messages = tuple(map(redact, conversation.messages))
-        title = conversation.title
-        self.title = None if title is None else redact(Message(kind="note", text=title)).text
-        # A transcript is a thread of ours already: its system entries were not leading when they were logged.
-        self.leading, self.messages = ((), messages) if self._entries is not None else log.leading(messages)
-
-    def place(self, unit: Unit) -> _Place:
-        """Find, fork or make the thread, in a unit that writes."""
-        known = log.known(unit, self._conversation.key)
-        if known is None:
-            place = self._new(unit)
-        else:
-            row = log.load(unit, known)
-            if self.title is not None:
-                log.entitle(unit, row, self.title)
-            place = self._aligned(unit, row)
-        log.instruct(unit, place.thread, [message.text for message in self.leading])
-        return place
-
-    def turns(self, start: int) -> Iterator[NewTurn]:
-        """Yield what is to be appended from message `start` on, as turns."""
-        if self._entries is None:
-            said = self.messages[start - 1] if start else None
-            yield from log.split(self.messages[start:], origin=self._conversation.origin, before=said)
             return
-        before = self._entries[start - 1].turn if start else None
-        pairs_left = zip(self._entries[start:], self.messages[start:], strict=True)
-        for (number, _), group in groupby(pairs_left, key=lambda pair: (pair[0].turn, pair[0].origin.request)):
-            pairs = list(group)
-            yield NewTurn(
-                messages=tuple(message for _, message in pairs),
-                erased=frozenset(n for n, (entry, _) in enumerate(pairs) if entry.erased),
-                origin=next((entry.origin for entry, _ in pairs if not entry.erased), pairs[0][0].origin),
-                more=number == before,
-            )
-            before = number
-
-    def _new(self, unit: Unit) -> _Place:
-        conversation = self._conversation
-        parent = None if conversation.parent is None else log.known(unit, conversation.parent)
-        if parent is None or conversation.parent is None:
-            return _Place(log.create(unit, conversation.key, title=self.title), 0)
-        incoming = self._prints(unit)[: max(0, conversation.shared - len(self.leading))]
-        candidates = [log.load(unit, id_) for id_ in (parent, *log.variants(unit, conversation.parent))]
-        shared, row = max(
-            ((_common(log.seen(unit, one), incoming), one) for one in candidates), key=lambda pair: pair[0]
-        )
-        if not shared:
-            return _Place(log.create(unit, conversation.key, title=self.title), 0)
-        return _Place(log.fork(unit, row.id, shared, conversation.key, title=self.title), shared, shared)
-
-    def _prints(self, unit: Unit) -> list[Print]:
-        erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
-        return log.prints(unit.secret(), self.messages, erased)
-
-    def _aligned(self, unit: Unit, row: ThreadRow) -> _Place:
-        incoming = self._prints(unit)
-        match self._reached(unit, row, incoming):
-            case None:
-                return _Place(log.create(unit, self._free_key(unit), title=self.title), 0)
-            case thread, log.Append(start=start):
-                return _Place(thread, start)
-            case thread, log.Fork(at=at, start=start):
-                made = log.fork(unit, thread.id, at, self._free_key(unit), title=self.title)
-                return _Place(made, start, at)
-            case thread, _:
-                return _Place(thread, len(self.messages))
-
-    def _reached(self, unit: Unit, row: ThreadRow, incoming: Sequence[Print]) -> tuple[ThreadRow, log.Decision] | None:
-        """Return the thread that the conversation is in: the one of its name, or one where it went another way before."""
-        here = row, log.align(log.seen(unit, row), incoming)
-        if isinstance(here[1], log.Append | log.Nothing):
-            return here
-        forks = {fork.id: fork for fork in log.forks(unit, row)}
-        others = [log.load(unit, id_) for id_ in log.variants(unit, self._conversation.key) if id_ not in forks]
-        return log.best(
-            [here, *((one, log.align(log.seen(unit, one), incoming)) for one in (*forks.values(), *others))]
-        )
-
-    def _free_key(self, unit: Unit) -> str:
-        names = (log.variant(self._conversation.key, n) for n in count(1))
-        return next(name for name in names if log.known(unit, name) is None)
+        done += sum(len(turn.messages) for turn in page)
+        yield done
 
 
-def _common(old: Sequence[Print], new: Sequence[Print]) -> int:
-    """Return how many entries from the first on are the same messages; an erased one stands for any of its kind."""
-    pairs = zip(old, new, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
-
-
-def _same(old: Print, new: Print) -> bool:
-    return old.fp == new.fp or (old.fp == ERASED and old.kind == new.kind)
-
-
-def _append(unit: Unit, thread: str, at: int, page: Sequence[NewTurn]) -> bool:
-    """Append a page, unless the thread has grown otherwise since it was aligned."""
-    row = log.load(unit, thread)
-    if row.next != at:
+def _append(unit: Unit, thread: ThreadRow, at: int, page: Sequence[NewTurn]) -> bool:
+    """Append a page, unless the thread has changed otherwise since it was aligned."""
+    row = log.load(unit, thread.id)
+    if (row.next, row.generation) != (at, thread.generation):
         return False
     if page[0].more and not log.continues(unit, row):
         page = [replace(page[0], more=False), *page[1:]]
     appended = log.append(unit, row, page)
-    mark_tree(unit, thread, upto=appended.stop, live=False)
+    mark_tree(unit, thread.id, upto=appended.stop, live=False)
     return True
 
 

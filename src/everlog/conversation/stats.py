@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from everlog import log
 from everlog.messages import KINDS
+from everlog.pump import rows as pump_rows
 from everlog.store import Unit
 
 
@@ -14,7 +15,9 @@ class Stats:
 
     threads: int
     entries: int
-    """Messages, each counted once however many forks share it; erased ones included."""
+    """Messages with their words, each counted once however many forks share it."""
+    erased: int
+    """Tombstones: messages whose words were erased, in threads that are there and in threads that are not."""
     text_bytes: int
     """UTF-8 bytes of their words and kinds."""
     kinds: Mapping[str, int]
@@ -31,8 +34,15 @@ def stats(unit: Unit) -> Stats:
     return Stats(
         threads=log.thread_count(unit),
         entries=sum(count for _, count, _ in kinds),
+        erased=log.tombstones(unit),
         text_bytes=sum(size for _, _, size in kinds),
         kinds={KINDS[kind]: count for kind, count, _ in kinds},
         media=media,
         media_bytes=media_bytes,
     )
+
+
+def due(unit: Unit) -> int:
+    """Count the threads that have lines of a tree to build."""
+    found = (unit.row(pump_rows.DUE, memory="tree", subject=thread) for thread in log.ids(unit))
+    return sum(row is not None and row[1] is not None for row in found)

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from types import NoneType
 
 from everlog import jsonl, log
 from everlog.conversation.tree import Tree
-from everlog.errors import Conflict, Mistake
+from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
+from everlog.log.threads import END
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
-from everlog.messages import Entry, Kind, Message, Origin
+from everlog.messages import Entry, Kind, Message, Origin, Unknown
 from everlog.pump import Progress, Ran, mark_tree, run
 from everlog.store import Store, Unit
 
@@ -94,7 +96,14 @@ class Thread:
         return self.extend([turn])
 
     def extend(self, turns: Sequence[NewTurn]) -> Appended:
-        """Append turns in one unit; all of them are stored, or none."""
+        """Append turns in one unit; all of them are stored, or none.
+
+        Raises:
+            Mistake: a turn is empty, or holds what cannot be stored.
+            Conflict: a client key was used before, with other content.
+            Erased: the thread was erased.
+        """
+        _check(turns)
         redacted = [replace(turn, messages=tuple(map(self._redact, turn.messages))) for turn in turns]
         self._id, appended = self._store.write(
             self._tenant, partial(_append, key=self.key, thread=self._id, turns=redacted), name="log.append"
@@ -110,9 +119,11 @@ class Thread:
             Mistake: a position is negative.
             UnknownThread: there is no such thread.
         """
+        expect(start, int, "a position is an int")
+        expect(stop, (int, NoneType), "a position to stop at is an int or None")
         if start < 0 or (stop is not None and stop < 0):
             raise Mistake("positions are counted from 0; there is none before it")
-        return self._pages(start, stop)
+        return self._pages(min(start, END), stop)
 
     def _pages(self, start: int, stop: int | None) -> Iterator[Entry]:
         while True:
@@ -123,8 +134,20 @@ class Thread:
             if not page or start == stop:
                 return
 
+    def instructions(self) -> list[str]:
+        """Return what the model was told before the conversation, oldest first: the newest 8 distinct texts.
+
+        They stand beside the log and are no entries. An import brings them in, an erasure of the thread takes them away.
+
+        Raises:
+            Erased: the thread was erased.
+            UnknownThread: there is no such thread.
+        """
+        return self._store.read(self._tenant, partial(_instructions, thread=self.id))
+
     def fork(self, at: int, key: str, *, title: str | None = None) -> "Thread":
         """Return a new thread that shares the entries below `at` and goes its own way from there."""
+        expect(at, int, "the position to fork at is an int")
         made = Thread(self._store, self._tenant, log.checked_key(key), redact=self._redact)
         said = None if title is None else self._redact(Message(kind="note", text=title)).text
         unit = partial(_fork, thread=self.id, at=at, key=key, title=said)
@@ -151,15 +174,41 @@ class Thread:
         return self._store.read(self._tenant, partial(log.load, thread=self.id))
 
     def export(self) -> Iterator[bytes]:
-        """Yield the thread as lines of JSON, one entry each, as `everlog.jsonl` describes them."""
+        """Yield the thread as lines of JSON, one entry each, as `everlog.jsonl` describes them.
+
+        An empty thread is one line, which names it.
+        """
         row = self.row()
         parent = None
         if row.parent is not None:
             parent = self._store.read(self._tenant, partial(log.key_of, thread=row.parent))
         shared = row.segments[-2][1] if parent is not None and len(row.segments) > 1 else 0
         return jsonl.lines(
-            self.entries(0, row.next), key=self.key, title=row.title, parent=parent if shared else None, shared=shared
+            self.entries(0, row.next),
+            key=self.key,
+            title=row.title,
+            parent=parent if shared else None,
+            shared=shared,
+            instructions=self.instructions(),
         )
+
+
+def _check(turns: Sequence[NewTurn]) -> None:
+    """Refuse what no store could keep, before a unit begins."""
+    for turn in turns:
+        expect(turn, NewTurn, "what a thread is extended by is a NewTurn")
+        expect(turn.origin, Origin, "`origin` is an Origin")
+        for message in turn.messages:
+            expect(message, Message, "what a turn is made of is a Message")
+            kept = [part.value for part in message.parts if isinstance(part, Unknown)]
+            try:
+                if message.meta or kept:
+                    jsonl.dumps([dict(message.meta), *kept])
+            except (TypeError, ValueError, RecursionError) as error:
+                raise Mistake(
+                    "`meta` of a message, or a part that is not known, holds what JSON cannot say; "
+                    "give text, numbers, lists and dicts"
+                ) from error
 
 
 def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) -> tuple[str, Appended]:
@@ -174,6 +223,10 @@ def _append(unit: Unit, key: str, thread: str | None, turns: Sequence[NewTurn]) 
 
 def _entries(unit: Unit, thread: str, start: int, stop: int) -> list[Entry]:
     return log.read(unit, log.load(unit, thread), start, stop)
+
+
+def _instructions(unit: Unit, thread: str) -> list[str]:
+    return log.instructions(unit, log.load(unit, thread))
 
 
 def _fork(unit: Unit, thread: str, at: int, key: str, title: str | None) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from everlog import log
-from everlog.errors import Mistake
+from everlog.errors import Mistake, expect
 from everlog.log import ThreadRow
 from everlog.memory import tree as memory
 from everlog.memory.interface import Compactor
@@ -14,6 +14,9 @@ from everlog.pump import mark_tree
 from everlog.store import Store, Unit
 
 T = TypeVar("T")
+
+MOST_BYTES = (1 << 63) - 1
+"""The largest number that every engine can keep."""
 
 
 class Tree:
@@ -29,6 +32,7 @@ class Tree:
 
         Raises:
             BudgetTooSmall: the budget is under 256 bytes.
+            Mistake: it is no whole number, or more than any thread could fill.
             Erased: the thread was erased.
         """
         return self.shown(budget).text
@@ -39,6 +43,9 @@ class Tree:
 
     def shown(self, budget: int) -> memory.Shown:
         """Return the view with its nodes, and how many messages it had to leave out."""
+        expect(budget, int, "a budget is an int, of bytes")
+        if budget > MOST_BYTES:
+            raise Mistake(f"a budget is at most {MOST_BYTES} bytes, not {budget}")
         return memory.show(self._store, self._tenant, self._thread, budget)
 
     def zoom(self, first: int, size: int = 1) -> str:

@@ -18,29 +18,38 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from everlog.errors import BadImport
 from everlog.importers import beam, chatgpt, claude_ai, claude_code, codex, everlog, locomo, openai
+from everlog.importers.fitting import fit, fitted
 from everlog.importers.records import Value, values
 from everlog.importers.report import Problem, Tally
 from everlog.importers.source import Limits, Source
 from everlog.messages import JSON, Conversation
 
-__all__ = ["FORMATS", "Limits", "Problem", "Reading", "Tally", "detect", "read"]
+__all__ = ["FORMATS", "Limits", "Problem", "Reading", "Tally", "detect", "fitted", "read"]
 
 _Knows: TypeAlias = Callable[[JSON], bool]
 _Reads: TypeAlias = Callable[[Iterable[Value | Problem], Source, Tally], Iterator[Conversation | Problem]]
 
-_FORMATS: dict[str, tuple[_Knows, _Reads]] = {
-    "everlog": (everlog.knows, everlog.conversations),
-    "codex": (codex.knows, codex.conversations),
-    "claude-code": (claude_code.knows, claude_code.conversations),
-    "chatgpt": (chatgpt.knows, chatgpt.conversations),
-    "claude-ai": (claude_ai.knows, claude_ai.conversations),
-    "locomo": (locomo.knows, locomo.conversations),
-    "beam": (beam.knows, beam.conversations),
-    "openai": (openai.knows, openai.conversations),
+
+class _Form(NamedTuple):
+    knows: _Knows
+    reads: _Reads
+    whole: bool
+    """Whether a value of a source is a conversation of its own, if it is not a message of the one that the file is."""
+
+
+_FORMATS: dict[str, _Form] = {
+    "everlog": _Form(everlog.knows, everlog.conversations, whole=False),
+    "codex": _Form(codex.knows, codex.conversations, whole=False),
+    "claude-code": _Form(claude_code.knows, claude_code.conversations, whole=False),
+    "chatgpt": _Form(chatgpt.knows, chatgpt.conversations, whole=True),
+    "claude-ai": _Form(claude_ai.knows, claude_ai.conversations, whole=True),
+    "locomo": _Form(locomo.knows, locomo.conversations, whole=True),
+    "beam": _Form(beam.knows, beam.conversations, whole=False),
+    "openai": _Form(openai.knows, openai.conversations, whole=True),
 }
 """In the order in which they are tried: the narrow ones first."""
 
@@ -60,6 +69,7 @@ class Reading(Iterator[Conversation | Problem]):
         self.tally = Tally()
         """What was counted so far; complete at the end."""
         self._source = source
+        self._at = source.path.name, 0
         self._found = self._read()
 
     @property
@@ -71,6 +81,11 @@ class Reading(Iterator[Conversation | Problem]):
     def done_bytes(self) -> int:
         """How many of them were read."""
         return self._source.done_bytes
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where what came out last stands: file or member of an archive, and its number there; 0 where it is all of it."""
+        return self._at
 
     def __next__(self) -> Conversation | Problem:
         return next(self._found)
@@ -87,16 +102,24 @@ class Reading(Iterator[Conversation | Problem]):
         self.close()
 
     def _read(self) -> Generator[Conversation | Problem]:
-        _, reads = _FORMATS[self.format]
+        form = _FORMATS[self.format]
         count = 0
         with self._source, closing(values(self._source)) as records:
-            for found in reads(records, self._source, self.tally):
+            noted = self._noted(records) if form.whole else records
+            for found in form.reads(noted, self._source, self.tally):
                 count += 1
-                yield found
+                yield found if isinstance(found, Problem) else fit(found, self._source.limits, self.tally)
         if not count:
             yield Problem(
                 where=self._source.path.name, reason=f"it holds no conversation of the form {self.format}", position=0
             )
+
+    def _noted(self, records: Iterable[Value | Problem]) -> Iterator[Value | Problem]:
+        """Pass values on, and keep the place of the one that is worked on; at the end it is the whole file."""
+        for item in records:
+            self._at = item.where, item.position
+            yield item
+        self._at = self._source.path.name, 0
 
 
 def detect(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -125,7 +148,7 @@ def read(path: Path, format: str | None = None, *, limits: Limits = DEFAULT_LIMI
 def _detect(source: Source) -> str:
     with closing(values(source)) as found:
         for item in islice(found, PROBED_VALUES):
-            for name, (knows, _) in _FORMATS.items():
-                if isinstance(item, Value) and knows(item.value):
+            for name, form in _FORMATS.items():
+                if isinstance(item, Value) and form.knows(item.value):
                     return name
     raise BadImport(f"{source.path} is of no form that can be imported; known are {', '.join(FORMATS)}")

@@ -2,7 +2,7 @@
 
 A talk is a list of batches of turns of messages; the longest ones are lists of plans, which are lists of batches. A date
 ("March-15-2024") stands at the first message of a batch only; the messages up to the next date get it too, at midnight
-UTC. The words are kept as they are, with the marks that the generator left in them.
+UTC, which is counted. The words are kept as they are, with the marks that the generator left in them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally
 from everlog.importers.shapes import Record, array, compact, record, string
 from everlog.importers.source import Source
-from everlog.importers.times import MONTHS, NOT_A_TIME
+from everlog.importers.times import MONTHS, NOT_A_TIME, dated
 from everlog.messages import JSON, Conversation, Kind, Message, Origin
 from everlog.tokens import utf8
 
@@ -32,22 +32,20 @@ def knows(value: JSON) -> bool:
 def conversations(records: Iterable[Value | Problem], source: Source, tally: Tally) -> Iterator[Conversation | Problem]:
     """Yield the one talk of the file; it is named after its folder and its first words."""
     messages: list[Message] = []
-    at: datetime | None = None
     for item in records:
         if isinstance(item, Problem):
             yield item
             continue
         try:
             for plan, turn in _turns(record(item.value)):
-                at = _date(turn.get("time_anchor"), tally) or at
-                messages.append(_message(turn, plan, at))
+                messages.append(_message(turn, plan, _date(turn.get("time_anchor"), tally)))
         except Malformed as error:
             yield Problem(where=item.where, reason=str(error), position=item.position)
             return
     if messages:
         digest = sha256(utf8(messages[0].text)).hexdigest()[:8]
         identity = f"{source.path.absolute().parent.name}-{digest}"
-        yield Conversation(key=f"{KEY}:{identity}", messages=tuple(messages), origin=Origin(session=identity))
+        yield Conversation(key=f"{KEY}:{identity}", messages=dated(messages, tally), origin=Origin(session=identity))
 
 
 def _turns(shape: Record) -> Iterator[tuple[str | None, Record]]:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from everlog.importers.report import Malformed, Tally
+from everlog.importers.times import dated
 from everlog.messages import Conversation, Message, Origin
 
 DUPLICATE = "duplicate id, kept as a message of its own"
@@ -36,8 +37,10 @@ class Branch:
     shared: int = 0
     """How many of its messages, from the first, are that branch's too."""
 
-    def conversation(self, key: str, title: str | None, origin: Origin) -> Conversation:
-        """Return it as a conversation; `key` is that of the first branch."""
+    def conversation(
+        self, key: str, title: str | None, origin: Origin, tally: Tally, *, stated: object = None
+    ) -> Conversation:
+        """Return it as a conversation; `key` is that of the first branch, `stated` the time that the source gives."""
 
         def name(fork: str | None) -> str:
             return key if fork is None else f"{key}#{fork}"
@@ -45,7 +48,7 @@ class Branch:
         return Conversation(
             key=name(self.fork),
             title=title,
-            messages=self.messages,
+            messages=dated(self.messages, tally, stated=stated, shared=self.shared),
             parent=name(self.parent) if self.shared else None,
             shared=self.shared,
             origin=origin,

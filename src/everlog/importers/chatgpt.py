@@ -50,7 +50,8 @@ def _branches(value: JSON, source: Source, tally: Tally) -> Iterator[Conversatio
     origin = Origin(session=identity, project=project)
     found = False
     for branch in tree.branches(string(shape.get("current_node"))):
-        yield branch.conversation(f"{KEY}:{identity}", string(shape.get("title")), origin)
+        title = string(shape.get("title"))
+        yield branch.conversation(f"{KEY}:{identity}", title, origin, tally, stated=shape.get("create_time"))
         found = True
     if not found:
         tally.skipped["empty conversation"] += 1

@@ -52,7 +52,8 @@ def _branches(shape: Record, tally: Tally) -> Iterator[Conversation]:
     origin = Origin(session=identity, project=project, user=string(record(shape.get("account")).get("uuid")))
     found = False
     for branch in tree.branches(string(shape.get("current_leaf_message_uuid")) or newest):
-        yield branch.conversation(f"{KEY}:{identity}", string(shape.get("name")), origin)
+        title = string(shape.get("name"))
+        yield branch.conversation(f"{KEY}:{identity}", title, origin, tally, stated=shape.get("created_at"))
         found = True
     if not found:
         tally.skipped["empty conversation"] += 1

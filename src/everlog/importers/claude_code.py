@@ -15,6 +15,7 @@ from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally
 from everlog.importers.shapes import Record, record, string
 from everlog.importers.source import Source
+from everlog.importers.titles import titled
 from everlog.messages import JSON, Conversation, Origin
 
 KEY = FORMAT
@@ -93,14 +94,18 @@ class _Session:
             key = f"{KEY}:{identity}" if agent is None else f"{KEY}:{identity}#{agent}"
             origin = Origin(session=identity, cwd=self._cwds.get(session))
             for branch in tree.branches(last[session, agent]):
-                yield branch.conversation(key, self._title(branch, main=agent is None), origin)
+                yield branch.conversation(key, self._title(branch, main=agent is None), origin, self._tally)
         for leaf in self._summaries:
             if leaf not in self._lines:
                 self._tally.skipped["summary of another session"] += 1
 
     def _title(self, branch: Branch, *, main: bool) -> str | None:
-        """Return the title of a branch: as given, else the summary that ends in it, else another one of the session."""
+        """Return the title of a branch: as given, else the summary that ends in it, else another one of the session.
+
+        Where there is none, it is what the person said first.
+        """
         own = [title for leaf, title in self._summaries.items() if leaf in branch.nodes]
         given = [self._titles[kind] for kind in TITLES if kind in self._titles]
         other = [title for leaf, title in self._summaries.items() if leaf in self._lines]
-        return next(filter(None, [*given, *reversed(own), *reversed(other)] if main else reversed(own)), None)
+        found = next(filter(None, [*given, *reversed(own), *reversed(other)] if main else reversed(own)), None)
+        return found or titled(branch.messages)

@@ -18,6 +18,7 @@ from everlog.importers.report import Malformed, Problem, Tally, label
 from everlog.importers.shapes import Record, array, compact, record, string
 from everlog.importers.source import Source
 from everlog.importers.times import moment
+from everlog.importers.titles import titled
 from everlog.jsonl import dumps, encoded
 from everlog.messages import JSON, Conversation, Message, Origin
 
@@ -98,7 +99,8 @@ class _Rollout:
         origin = Origin(session=identity, cwd=string(self._header.get("cwd")) or self._cwd)
         active = self._path[-1] if self._path else None
         for branch in self._tree.branches(active):
-            yield branch.conversation(f"{KEY}:{identity}", self._title, origin)
+            title = self._title or titled(branch.messages)
+            yield branch.conversation(f"{KEY}:{identity}", title, origin, self._tally, stated=self._started)
 
     def _begin(self, header: Record, at: datetime | None) -> None:
         """Take in what the session says of itself; a fork's file repeats its parent's after its own."""

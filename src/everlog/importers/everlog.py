@@ -1,6 +1,6 @@
 """Everlog's own export (see `everlog.jsonl`): one thread or several, one after the other.
 
-A thread begins at position 0, or where a line names another one. Its positions must follow each other: a thread with a
+A thread begins at position 0, is a line of its own where it is empty, or where a line names another one. Its positions must follow each other: a thread with a
 hole is not what was exported, and is reported instead of taken.
 """
 
@@ -13,8 +13,8 @@ from everlog.importers.report import Problem, Tally
 from everlog.importers.shapes import record
 from everlog.importers.source import Source
 from everlog.importers.times import NO_ZONE
-from everlog.jsonl import REQUIRED, BadLine, Line, Transcript, parse_line
-from everlog.messages import JSON, Entry
+from everlog.jsonl import REQUIRED, BadLine, Line, Transcript, is_empty_thread, parse_line
+from everlog.messages import JSON, Entry, Origin
 
 KEY = "everlog"
 
@@ -23,7 +23,7 @@ _ZONE = re.compile(r"[+-]\d\d(:?\d\d)*$")
 
 def knows(value: JSON) -> bool:
     """Whether value is a line of this form."""
-    return record(value).keys() >= set(REQUIRED)
+    return record(value).keys() >= set(REQUIRED) or is_empty_thread(value)
 
 
 def conversations(records: Iterable[Value | Problem], source: Source, tally: Tally) -> Iterator[Transcript | Problem]:
@@ -38,13 +38,17 @@ def conversations(records: Iterable[Value | Problem], source: Source, tally: Tal
             if isinstance(line, Problem):
                 yield line
             continue
-        if thread is None or thread.is_over(line, broken=broken):
+        if thread is None or line.entry is None or thread.is_over(line, line.entry, broken=broken):
             if thread is not None:
                 yield thread.ended()
             unnamed += line.thread is None
             stem = f"{KEY}:{source.path.stem}"
             thread = _Thread(line, stem if unnamed == 1 else f"{stem}:{unnamed}", item)
-        thread.add(line.entry)
+        if line.entry is None:
+            yield thread.ended()
+            thread = None
+        else:
+            thread.add(line.entry)
         broken = False
     if thread is not None:
         yield thread.ended()
@@ -57,7 +61,7 @@ def _line(item: Value | Problem, tally: Tally) -> Line | Problem:
         line = parse_line(item.value)
     except BadLine as error:
         return Problem(where=item.where, reason=str(error), position=item.position)
-    time = record(item.value)["time"]
+    time = record(item.value).get("time", "Z")
     if not time.endswith("Z") and not _ZONE.search(time):
         tally.assumed[NO_ZONE] += 1
     return line
@@ -73,11 +77,11 @@ class _Thread:
         self._entries: list[Entry] = []
         self._missing: int | None = None
 
-    def is_over(self, line: Line, *, broken: bool) -> bool:
+    def is_over(self, line: Line, entry: Entry, *, broken: bool) -> bool:
         """Whether the line is of another thread; `broken` if one before it could not be read and may have begun it."""
         expected = self._entries[-1].i + 1
         other = line.thread not in {None, self._key}
-        return other or line.entry.i < expected or (broken and line.entry.i == expected)
+        return other or entry.i < expected or (broken and entry.i == expected)
 
     def add(self, entry: Entry) -> None:
         """Take in the next entry."""
@@ -100,6 +104,7 @@ class _Thread:
             messages=tuple(entry.message for entry in self._entries),
             parent=self._first.parent,
             shared=self._first.shared,
-            origin=self._entries[0].origin,
+            origin=self._entries[0].origin if self._entries else Origin(),
+            instructions=self._first.instructions,
             entries=tuple(self._entries),
         )

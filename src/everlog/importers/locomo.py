@@ -15,7 +15,7 @@ from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally
 from everlog.importers.shapes import Record, array, compact, record, string
 from everlog.importers.source import Source
-from everlog.importers.times import MONTHS, NO_ZONE, NOT_A_TIME
+from everlog.importers.times import MONTHS, NO_ZONE, NOT_A_TIME, dated
 from everlog.jsonl import dumps, encoded
 from everlog.messages import JSON, Conversation, Media, Message, Origin
 
@@ -61,7 +61,7 @@ def _conversation(shape: Record, tally: Tally) -> Conversation:
                 raise Malformed(f"turn {place} of its session {number} has no text")
             messages.append(_message(turn, number, at))
     identity = string(shape.get("sample_id")) or sha256(encoded(dumps(talk))).hexdigest()[:32]
-    return Conversation(key=f"{KEY}:{identity}", messages=tuple(messages), origin=Origin(session=identity))
+    return Conversation(key=f"{KEY}:{identity}", messages=dated(messages, tally), origin=Origin(session=identity))
 
 
 def _message(turn: Record, session: int, at: datetime | None) -> Message:

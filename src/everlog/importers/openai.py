@@ -4,17 +4,18 @@ Taken are a list of messages, an object with `messages`, a list of such objects,
 `role` and `content`; what else it may have (`name`, `tool_calls`, `function_call`, parts, a time) is read where it is.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
+from everlog.clock import isoformat
 from everlog.importers.blocks import Speaker, Speech
 from everlog.importers.records import Value
 from everlog.importers.report import Malformed, Problem, Tally, label
 from everlog.importers.shapes import Record, array, record, string
 from everlog.importers.source import Source
-from everlog.importers.times import moment
+from everlog.importers.times import dated, moment
+from everlog.importers.titles import titled
 from everlog.jsonl import dumps, encoded
 from everlog.messages import JSON, Conversation, Kind, Message, Origin
 
@@ -31,8 +32,6 @@ TIMES = ("created_at", "create_time", "timestamp", "time", "created")
 IDENTITIES = ("id", "conversation_id", "thread_id", "session_id")
 REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 
-_STEM = re.compile(r"[^\w.-]+")
-
 
 def knows(value: JSON) -> bool:
     """Whether value is a message, or holds a list of them."""
@@ -45,7 +44,8 @@ def knows(value: JSON) -> bool:
 
 def conversations(records: Iterable[Value | Problem], source: Source, tally: Tally) -> Iterator[Conversation | Problem]:
     """Yield the conversations; all messages that stand by themselves are one, after those that are given whole."""
-    keys = _Keys(source.path.stem)
+    del source
+    keys = _Keys()
     loose = _Talk(tally)
     for item in records:
         try:
@@ -63,7 +63,8 @@ def conversations(records: Iterable[Value | Problem], source: Source, tally: Tal
             assert isinstance(item, Value)
             yield Problem(where=item.where, reason=str(error), position=item.position)
     if loose.messages:
-        yield Conversation(key=keys.named(loose), messages=tuple(loose.messages))
+        messages = tuple(loose.messages)
+        yield Conversation(key=keys.named(loose), title=titled(messages), messages=dated(messages, tally))
 
 
 def _whole(shape: Record, keys: "_Keys", tally: Tally) -> Conversation:
@@ -79,27 +80,35 @@ def _whole(shape: Record, keys: "_Keys", tally: Tally) -> Conversation:
     identity = next(filter(None, (string(shape.get(name)) for name in IDENTITIES)), None)
     return Conversation(
         key=f"{FORMAT}:{identity}" if identity else keys.named(talk),
-        title=string(shape.get("title")) or string(shape.get("name")),
-        messages=tuple(talk.messages),
+        title=string(shape.get("title")) or string(shape.get("name")) or titled(talk.messages),
+        messages=dated(talk.messages, tally, stated=_stated(shape)),
         origin=Origin(session=identity, user=string(shape.get("user"))),
     )
 
 
-class _Keys:
-    """Names for conversations without an id: by the file's name and what is said up to the first question.
+def _stated(shape: Record) -> JSON:
+    """Return the time of an object as it is written."""
+    return next((shape[name] for name in TIMES if shape.get(name) is not None), None)
 
-    Both stay when the conversation grows. The second of the same name in a file has `:2` behind it.
+
+class _Keys:
+    """Names for conversations without an id: a digest of what is said up to the first question, with authors and times.
+
+    It stays when the conversation grows, and under whatever name a file is saved. The second of the same name in a file
+    has `:2` behind it.
     """
 
-    def __init__(self, stem: str) -> None:
-        self._stem = _STEM.sub("-", stem)
+    def __init__(self) -> None:
         self._met: Counter[str] = Counter()
 
     def named(self, talk: "_Talk") -> str:
-        beginning: list[JSON] = [[message.kind, message.text] for message in talk.beginning]
+        beginning: list[JSON] = [
+            [message.kind, message.text, message.author, None if message.at is None else isoformat(message.at)]
+            for message in talk.beginning
+        ]
         digest = sha256(encoded(dumps(beginning))).hexdigest()[:16]
         self._met[digest] += 1
-        name = f"{FORMAT}:{self._stem}:{digest}"
+        name = f"{FORMAT}:{digest}"
         return name if self._met[digest] == 1 else f"{name}:{self._met[digest]}"
 
 

@@ -6,10 +6,12 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.blobs import retire
-from everlog.log.entries import Appended, Said, append, at, back, continues, read, seen
-from everlog.log.erase import Receipt, erase_tenant, erase_thread, erase_user, receipts, resume
+from everlog.log.entries import Appended, Said, append, at, back, check, continues, read, seen
+from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
-from everlog.log.instructions import instruct, instructions
+from everlog.log.forget import has_turns_of
+from everlog.log.instructions import instruct, instructions, latest_instructions
+from everlog.log.receipts import Receipt, receipts
 from everlog.log.sessions import answer, answered, join, members
 from everlog.log.threads import (
     ThreadRow,
@@ -29,7 +31,7 @@ from everlog.log.threads import (
     variant,
     variants,
 )
-from everlog.log.totals import media_totals, thread_count, totals
+from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, verify
 
@@ -57,6 +59,7 @@ __all__ = [
     "back",
     "begins",
     "best",
+    "check",
     "checked_key",
     "continues",
     "create",
@@ -69,12 +72,14 @@ __all__ = [
     "find",
     "fork",
     "forks",
+    "has_turns_of",
     "ids",
     "instruct",
     "instructions",
     "join",
     "key_of",
     "known",
+    "latest_instructions",
     "leading",
     "listed",
     "load",
@@ -88,6 +93,7 @@ __all__ = [
     "seen",
     "split",
     "thread_count",
+    "tombstones",
     "totals",
     "variant",
     "variants",

@@ -10,10 +10,24 @@ from typing import Any
 from everlog.clock import micros
 from everlog.errors import PartTooLarge
 from everlog.log import rows
+from everlog.messages import Media, Part
 from everlog.store import Unit
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest part that is stored."""
+
+
+def check(part: Part) -> None:
+    """Make sure that a part can be stored.
+
+    Raises:
+        PartTooLarge: its bytes are above the limit.
+    """
+    if isinstance(part, Media) and part.content is not None and len(part.content) > LIMIT_BYTES:
+        raise PartTooLarge(
+            f"a part of {len(part.content):,} bytes is above the limit of {LIMIT_BYTES:,}; "
+            "pass a url instead of the bytes"
+        )
 
 
 class Writer:
@@ -26,15 +40,7 @@ class Writer:
         self._uses: list[dict[str, Any]] = []
 
     def add(self, name: str, content: bytes, i: int) -> None:
-        """Take the bytes of a part of entry `i`.
-
-        Raises:
-            PartTooLarge: they are above the limit.
-        """
-        if len(content) > LIMIT_BYTES:
-            raise PartTooLarge(
-                f"a part of {len(content):,} bytes is above the limit of {LIMIT_BYTES:,}; pass a url instead of the bytes"
-            )
+        """Take the bytes of a part of entry `i`."""
         self._uses.append({"thread": self._thread, "name": name, "i": i})
         if name not in self._blobs:
             self._blobs[name] = {

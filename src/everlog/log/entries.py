@@ -11,10 +11,11 @@ erasure of that person, covers both parts.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import NoneType
 from typing import Any, NamedTuple
 
 from everlog.clock import micros, moment
-from everlog.errors import Conflict, Damaged, Erased, Mistake
+from everlog.errors import Conflict, Damaged, Erased, Mistake, expect
 from everlog.log import blobs, rows, threads
 from everlog.log.bodies import KIND_NUMBER, Body, decode, encode, words
 from everlog.log.fingerprints import ERASED, GENESIS, Fingerprints, Print
@@ -70,7 +71,7 @@ def append(unit: Unit, thread: ThreadRow | str, turns: Sequence[NewTurn]) -> App
         Mistake: a turn is empty, or has an id that cannot be stored.
         PartTooLarge: a part is above the limit.
     """
-    _check(turns)
+    check(turns)
     owner = thread if isinstance(thread, str) else thread.id
     loaded = threads.ask(unit, thread)
     repeats = [_ask_repeat(unit, owner, turn) for turn in turns]
@@ -327,7 +328,14 @@ class _Writer:
         }
 
 
-def _check(turns: Sequence[NewTurn]) -> None:
+def check(turns: Sequence[NewTurn]) -> None:
+    """Make sure that turns can be appended, whatever the thread holds.
+
+    Raises:
+        Conflict: two of them have the same client key.
+        Mistake: a turn is empty, or has an id that cannot be stored.
+        PartTooLarge: a part is above the limit.
+    """
     if not turns or not all(turn.messages for turn in turns):
         raise Mistake("a turn holds at least one message")
     keys = [turn.client_key for turn in turns if turn.client_key is not None]
@@ -337,12 +345,20 @@ def _check(turns: Sequence[NewTurn]) -> None:
         origin = turn.origin
         ids = (turn.client_key, origin.request, origin.session, origin.user, origin.project, turn.scope, turn.model)
         for value in (*ids, *(message.model for message in turn.messages)):
-            _check_id(value, KEY_LENGTH)
-        _check_id(turn.timezone, ZONE_LENGTH)
+            check_id(value)
+        check_id(turn.timezone, ZONE_LENGTH)
+        for message in turn.messages:
+            for part in message.parts:
+                blobs.check(part)
 
 
-def _check_id(value: str | None, limit: int) -> None:
-    """Refuse an id that not every engine can store: ids stand as they are, since they are looked up by."""
+def check_id(value: str | None, limit: int = KEY_LENGTH) -> None:
+    """Refuse an id that not every engine can store: ids stand as they are, since they are looked up by.
+
+    Raises:
+        Mistake: it is no text, too long, or has characters that do not print.
+    """
+    expect(value, (str, NoneType), "an id, or a client key, is a str")
     if value is not None and (len(value) > limit or not value.isprintable()):
         raise Mistake(
             f"an id (of a request, session, user, project, scope, model or zone, or a client key) has at most {limit} "

@@ -15,17 +15,25 @@ KEPT = 8
 """Distinct instructions kept for a thread."""
 
 
+def latest_instructions(texts: Iterable[str]) -> list[str]:
+    """Return those of some instructions that would be kept, each once."""
+    return list(dict.fromkeys(texts))[-KEPT:]
+
+
 def instruct(unit: Unit, thread: ThreadRow, texts: Iterable[str]) -> None:
     """Keep instructions that the thread does not have yet; the oldest give way."""
     secret = unit.secret()
-    known = [fp for fp, _, _ in unit.rows(rows.INSTRUCTIONS, thread=thread.id)]
-    for text in texts:
+    kept = [(fp, at) for fp, at, _ in unit.rows(rows.INSTRUCTIONS, thread=thread.id)]
+    known = [fp for fp, _ in kept]
+    last = kept[-1][1] if kept else 0
+    for text in latest_instructions(texts):
         fp = digest(secret, b"instruction", utf8(text)).hex()
         if fp in known:
             continue
         known.append(fp)
         body = unit.seal(rows.instruction.c.body, (thread.id, fp), utf8(text))
-        row = {"thread": thread.id, "fp": fp, "created_at": unit.now_us + len(known), "body": body}
+        last = max(unit.now_us, last + 1)  # they are told in the order of their times
+        row = {"thread": thread.id, "fp": fp, "created_at": last, "body": body}
         unit.run(rows.PUT_INSTRUCTION, row)
     for fp in known[:-KEPT]:
         unit.run(rows.DROP_INSTRUCTION, {"thread": thread.id, "fp_": fp})

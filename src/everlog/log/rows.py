@@ -302,14 +302,17 @@ CLEAR_ENTRIES_AT = (
 POSITIONS_OF_TURNS = (
     scoped(entry).select(entry.c.i).where(*_within, among(entry.c.turn, "turns"), _with_words).order_by(entry.c.i)
 )
+FIRST_OF_KIND = scoped(entry).select(func.min(entry.c.i)).where(*_within, entry.c.kind == bindparam("of_kind"))
 WORDS_LEFT = scoped(entry).select(entry.c.i).where(entry.c.thread == _by_thread, _with_words).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)
     .select(entry.c.kind, func.count(), func.sum(entry.c.size))
+    .where(entry.c.body.is_not(None))
     .group_by(entry.c.kind)
     .order_by(entry.c.kind)
 )
+TOMBSTONES = scoped(entry).select(func.count()).where(entry.c.body.is_(None))
 
 _TURN = tuple(turn.c)
 TURNS = (
@@ -387,6 +390,7 @@ PUT_INSTRUCTION = scoped(instruction).insert(ignore=True)
 DROP_INSTRUCTION = (
     scoped(instruction).delete().where(instruction.c.thread == _by_thread, instruction.c.fp == bindparam("fp_"))
 )
+DROP_INSTRUCTIONS = scoped(instruction).delete().where(instruction.c.thread == _by_thread)
 
 PUT_SESSION = scoped(session).upsert(replace=["at"])
 SESSION_THREADS = (

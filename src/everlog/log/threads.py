@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from everlog.clock import moment, new_id
-from everlog.errors import Erased, Mistake, UnknownThread
+from everlog.errors import Erased, Mistake, UnknownThread, expect
 from everlog.log import rows
 from everlog.store import Unit
 from everlog.store import rows as store_rows
@@ -66,7 +66,7 @@ def find(unit: Unit, key: str) -> ThreadRow:
     Raises:
         UnknownThread: the tenant has none.
     """
-    found = unit.row(rows.THREAD_OF_KEY, key=key)
+    found = unit.row(rows.THREAD_OF_KEY, key=checked_key(key))
     if found is None:
         raise UnknownThread(f"no thread {key!r} here; `everlog threads` lists the ones there are")
     return load(unit, found[0])
@@ -119,6 +119,7 @@ def ask(unit: Unit, thread: ThreadRow | str) -> Callable[[], ThreadRow]:
     if isinstance(thread, ThreadRow):
         return lambda: thread
     row = unit.ask(rows.THREAD_TO_WRITE if unit.writes else rows.THREAD, thread=thread)
+    unit.reread_tenant()
     segments = unit.ask(rows.SEGMENTS, thread=thread)
 
     def answer() -> ThreadRow:
@@ -252,8 +253,9 @@ def checked_key(key: str) -> str:
     """Return a thread key that every engine can store and index.
 
     Raises:
-        Mistake: it is empty, too long, or has characters that do not print.
+        Mistake: it is no text, empty, too long, or has characters that do not print.
     """
+    expect(key, str, "a thread's key is a str")
     if not key or len(key) > KEY_LENGTH or not key.isprintable():
         raise Mistake(f"a thread's key is 1 to {KEY_LENGTH} printable characters; this one has {len(key)}")
     return key
@@ -261,10 +263,11 @@ def checked_key(key: str) -> str:
 
 def _enter_tenant(unit: Unit) -> None:
     """Keep the tenant from being erased until this unit ends, and make its secret if it is new."""
-    held = unit.row(store_rows.TENANT_TO_ENTER)
+    locked = unit.ask(store_rows.TENANT_TO_ENTER)
+    unit.reread_tenant()
     unit.secret()
-    held = held or unit.row(store_rows.GET_TENANT)
-    if held is None or held[0] == store_rows.CLOSED:
+    held = locked() or unit.rows(store_rows.GET_TENANT)
+    if not held or held[0][0] == store_rows.CLOSED:
         raise Erased("this tenant is being erased at this moment; try again when that is done")
 
 

@@ -10,8 +10,14 @@ def thread_count(unit: Unit) -> int:
 
 
 def totals(unit: Unit) -> list[tuple[int, int, int]]:
-    """Return (number of the kind, entries, UTF-8 bytes) for each kind that there is."""
+    """Return (number of the kind, entries, UTF-8 bytes) for each kind that there is, tombstones left out."""
     return [(kind, int(count), int(size)) for kind, count, size in unit.rows(rows.TOTALS)]
+
+
+def tombstones(unit: Unit) -> int:
+    """Return how many entries were erased, those of erased threads included."""
+    ((count,),) = unit.rows(rows.TOMBSTONES)
+    return int(count)
 
 
 def media_totals(unit: Unit) -> tuple[int, int]:

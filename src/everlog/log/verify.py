@@ -40,6 +40,8 @@ class Verified:
     """Entries below this position have been checked."""
     of: int
     """Entries the thread has."""
+    erased: int = 0
+    """Tombstones in the stretch."""
     faults: tuple[Fault, ...] = ()
     """What is wrong in the stretch."""
 
@@ -51,10 +53,10 @@ def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
     turn = -1
     for owner, start, stop in row.spans(0, row.next):
         for begin, end in pages(start, stop):
-            faults, turn = store.read(
+            faults, turn, erased = store.read(
                 tenant, partial(_page, thread=thread, owner=owner, begin=begin, end=end, turn=turn)
             )
-            yield Verified(thread=thread, stop=end, of=row.next, faults=tuple(faults))
+            yield Verified(thread=thread, stop=end, of=row.next, erased=erased, faults=tuple(faults))
     beyond = store.read(tenant, partial(_beyond, row=row, turn=turn))
     if beyond:
         yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
@@ -82,7 +84,7 @@ def _beyond(unit: Unit, row: ThreadRow, turn: int) -> list[Fault]:
     return faults
 
 
-def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) -> tuple[list[Fault], int]:
+def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) -> tuple[list[Fault], int, int]:
     found = [
         dict(zip(_COLUMNS, row, strict=True)) for row in unit.rows(rows.HASHED, thread=owner, start=begin, stop=end)
     ]
@@ -102,7 +104,7 @@ def _page(unit: Unit, thread: str, owner: str, begin: int, end: int, turn: int) 
         what = _wrong(unit, owner, row, secret)
         if what is not None:
             faults.append(Fault(thread=thread, i=i, what=what))
-    return faults, turn
+    return faults, turn, sum(row["body"] is None for row in found)
 
 
 _COLUMNS = ("i", "kind", "turn", "at", "request", "model", "body", "size", "fp", "chain", "call", "hash")

@@ -5,12 +5,13 @@ apart: they are left out of the copy and written beside it as `<name>.keys`, sti
 two in different places: a key that was destroyed by an erasure must not come back with an old copy.
 
 Nothing is ever overwritten. A copy gets its name when it is whole; one that was interrupted is called `<name>.partial`
-and is begun anew.
+and is begun anew, by one at a time.
 """
 
 import base64
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -18,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from everlog.errors import Damaged, KeyTrouble, Mistake, StoreUnavailable
+from everlog.errors import Damaged, KeyTrouble, Mistake
 from everlog.store import dump, migrate
 from everlog.store.failpoints import hit
 from everlog.store.files import connect, translated
+from everlog.store.newfile import ENDINGS, contents, expanded, held, place, refuse_own
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store, engine_of
@@ -31,6 +33,10 @@ Progress: TypeAlias = Callable[[int, int | None], object]
 
 PAGES = 1024
 """Pages of a SQLite database that are copied in one go."""
+KEYS_BYTES = 1 << 30
+"""The most that a file of wrapped keys may hold: some millions of keys."""
+
+_KEYS_MARK = re.compile(rb'\s*\{\s*"everlog"\s*:\s*"wrapped keys"')
 
 _KEY_COLUMNS = ("tenant", "owner", "version", "wrapper", "wrapped", "created_at")
 
@@ -56,44 +62,57 @@ class RestoreReport:
     encrypted: bool
 
 
-def backup(store: Store, target: Path, progress: Progress | None = None) -> BackupReport:
+def backup(store: Store, target: Path, progress: Progress | None = None, *, own: Sequence[Path] = ()) -> BackupReport:
     """Copy a database to a new file, as it is at one moment, while others go on using it.
 
     Args:
         store: the database.
         target: the file to write; its keys go to the same name with `.keys` behind.
         progress: told how far it is.
+        own: files beside the database that are needed to open it, such as one of master keys.
 
     Raises:
-        Mistake: there is such a file already, or the tools or rights to dump a PostgreSQL database are missing.
+        Mistake: there is such a file already, or another backup is being written to it, or the tools or rights to dump
+            a PostgreSQL database are missing.
         StoreUnavailable: the disk is full, or the server is away.
     """
-    target = target.expanduser().absolute()
+    target = expanded(target).absolute()
     keys_file = keys_beside(target)
-    interrupted = target.with_name(target.name + ".partial").exists()
-    for path in (target, keys_file):
-        if path.exists() and not (interrupted and path is keys_file):
-            raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
-    partial = _partial(target)
-    try:
-        _private(partial)
-        keys = _copied(store, partial, progress)
-        _settle(partial)
-    except BaseException:
-        _partial(target)
-        raise
-    hit("backup.copied")
-    encrypted = store.encryption() != "off"
-    _write_keys(keys_file, keys if encrypted else None)
-    hit("backup.before_naming")
-    partial.rename(target)
-    hit("backup.after_naming")
+    needed = [path for path in (store.engine.path, *own) if path is not None]
+    for path in (target, keys_file, _partial(target), _partial(keys_file)):
+        refuse_own(path, needed)
+    interrupted = os.path.lexists(_partial(target))
+    _refuse_taken(target, keys_file, interrupted=interrupted)
+    with held(_partial(target)):
+        _refuse_taken(target, keys_file, interrupted=interrupted)
+        encrypted = _write(store, target, progress)
     return BackupReport(
         path=target,
         size_bytes=target.stat().st_size,
         keys=keys_file if encrypted else None,
         tenants=len(store.tenants()),
     )
+
+
+def _refuse_taken(target: Path, keys_file: Path, *, interrupted: bool) -> None:
+    """Make sure that nothing is overwritten, but for the keys of a backup that was interrupted."""
+    for path in (target, keys_file):
+        if os.path.lexists(path) and not (interrupted and path is keys_file):
+            raise Mistake(f"{path} exists already; a backup is never overwritten, name another file")
+
+
+def _write(store: Store, target: Path, progress: Progress | None) -> bool:
+    """Write a backup and its keys; return whether it is of an encrypted database."""
+    partial = _partial(target)
+    keys = _copied(store, partial, progress)
+    _settle(partial)
+    hit("backup.copied")
+    encrypted = store.encryption() != "off"
+    _write_keys(keys_beside(target), keys if encrypted else None)
+    hit("backup.before_naming")
+    place(partial, target)
+    hit("backup.after_naming")
+    return encrypted
 
 
 def restore(
@@ -113,11 +132,12 @@ def restore(
         SchemaMismatch: it was made by a newer version.
         Damaged: the file is damaged.
     """
-    source = source.expanduser().absolute()
+    source = expanded(source).absolute()
     if not source.is_file():
-        raise Mistake(f"{source} is not there; name a file that `everlog backup` wrote")
+        state = "is no regular file" if source.exists() else "is not there"
+        raise Mistake(f"{source} {state}; name a file that `everlog backup` wrote")
     beside = keys_beside(source)
-    keys = _read_keys(keys_file) if keys_file else _read_keys(beside) if beside.exists() else None
+    keys = _read_keys(expanded(keys_file)) if keys_file else _read_keys(beside) if beside.exists() else None
     engine = engine_of(address)
     try:
         if isinstance(engine, PostgresEngine):
@@ -126,14 +146,16 @@ def restore(
         if engine.path is None or engine.path.exists():
             raise Mistake(f"{engine.path or address} is no new file; name a path where nothing is")
         _refuse_left_overs(engine.path)
-        return _restore_sqlite(source, engine.path, keys, progress)
+        refuse_own(_partial(engine.path), [source, *([keys_file] if keys_file else [beside])])
+        with held(_partial(engine.path)):
+            return _restore_sqlite(source, engine.path, keys, progress)
     finally:
         engine.close()
 
 
 def _refuse_left_overs(path: Path) -> None:
     """SQLite would replay the log of a database that was here before into the restored one."""
-    for ending in ("-wal", "-shm", "-journal"):
+    for ending in ENDINGS[1:]:
         left = path.with_name(path.name + ending)
         if left.exists():
             raise Mistake(f"{left} is left of a database that was here; move it away first, or name another path")
@@ -201,14 +223,15 @@ def _restore_sqlite(
             (tenants,) = copy.execute("SELECT count(*) FROM tenant").fetchone()
     _settle(partial)
     hit("restore.before_naming")
-    partial.rename(target)
+    place(partial, target)
     return RestoreReport(address=str(target), tenants=tenants, encrypted=encrypted)
 
 
 def _write_keys(path: Path, keys: Sequence[dump.KeyRow] | None) -> None:
-    partial = _partial(path)
     if keys is None:
         return
+    partial = _partial(path)
+    partial.unlink(missing_ok=True)
     rows = [dict(zip(_KEY_COLUMNS, row, strict=True)) for row in keys]
     for row in rows:
         row["wrapped"] = base64.b64encode(row["wrapped"]).decode("ascii")
@@ -220,7 +243,8 @@ def _write_keys(path: Path, keys: Sequence[dump.KeyRow] | None) -> None:
 
 def _read_keys(path: Path) -> list[dump.KeyRow]:
     try:
-        document: Any = json.loads(path.read_text("utf-8"))
+        found = contents(path, KEYS_BYTES)
+        document: Any = json.loads(found if _KEYS_MARK.match(found) else b"")
         keys: Any = document["keys"] if document["everlog"] == "wrapped keys" else None
         rows = [row | {"wrapped": base64.b64decode(row["wrapped"], validate=True)} for row in keys]
         return [tuple(row[name] for name in _KEY_COLUMNS) for row in rows]
@@ -230,20 +254,8 @@ def _read_keys(path: Path) -> list[dump.KeyRow]:
         ) from error
 
 
-def _private(path: Path) -> None:
-    """Make an empty file that only its owner can read."""
-    try:
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{path}: unable to open database file ({error.strerror}); does the folder exist?"
-        ) from error
-
-
 def _partial(path: Path) -> Path:
-    """Return where a file is written until it is whole, after removing what an earlier try left."""
-    for ending in ("", "-wal", "-shm", "-journal"):
-        path.with_name(f"{path.name}.partial{ending}").unlink(missing_ok=True)
+    """Return where a file is written until it is whole."""
     return path.with_name(path.name + ".partial")
 
 

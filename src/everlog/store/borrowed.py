@@ -68,6 +68,8 @@ def borrow(
 class BorrowedEngine:
     """Runs units at once, where the caller stands."""
 
+    path = None
+
     def __init__(self, place: "_InSQLite | _InPostgres") -> None:
         self.dialect = place.dialect
         self._place = place

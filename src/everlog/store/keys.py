@@ -22,7 +22,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from everlog.clock import Clock
-from everlog.errors import Damaged, KeyTrouble
+from everlog.errors import Damaged, KeyTrouble, Mistake
+from everlog.store.newfile import contents, unwritable
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -30,7 +31,8 @@ PLAIN = b"\x00"
 SEALED = b"\x01"
 _HEADER = 1 + 4 + NONCE_BYTES
 
-MISSING_KEY = "this database is encrypted; set EVERLOG_MASTER_KEY, or name the key file, that it was written with"
+MISSING_KEY = "this database is encrypted; open it with the master keys it was written with (`keys=`)"
+KEY_FILE_BYTES = 65_536
 MAKE_ONE = "make one with `everlog keys new`"
 
 
@@ -79,11 +81,21 @@ class MasterKeys:
 
     @classmethod
     def read(cls, path: Path) -> "MasterKeys":
-        """Read a key file, in the form that `parse` takes."""
+        """Read a key file, in the form that `parse` takes.
+
+        Raises:
+            KeyTrouble: it cannot be read, or holds no keys.
+        """
         try:
-            return cls.parse(path.read_text("ascii"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise KeyTrouble(f"the key file {path} cannot be read: {error.__class__.__name__}") from error
+            return cls.parse(contents(path, KEY_FILE_BYTES).decode("ascii"))
+        except OSError as error:
+            raise KeyTrouble(f"the key file {path} cannot be read: {error.strerror}; {MAKE_ONE}") from error
+        except KeyTrouble as error:
+            raise KeyTrouble(f"the key file {path}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise KeyTrouble(f"the key file {path} is not text; it holds one base64 key a line, {MAKE_ONE}") from error
+        except Mistake as error:
+            raise KeyTrouble(f"the key file {error}") from error
 
     @property
     def name(self) -> str:
@@ -176,3 +188,5 @@ def write_key_file(path: Path, text: str) -> None:
             file.write(text + "\n")
     except FileExistsError as error:
         raise KeyTrouble(f"{path} exists already; a key file is never overwritten, name another") from error
+    except OSError as error:
+        raise unwritable(path, error) from error

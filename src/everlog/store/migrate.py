@@ -10,12 +10,13 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine.url import make_url
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from everlog.errors import Mistake, SchemaMismatch, StoreUnavailable
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 VERSION_TABLE = "everlog_version"
 REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
+LOCK_TRIES = 8
+
+_MADE_BY_ANOTHER = ("23505", "42710", "42P07")
+"""unique_violation, duplicate_object, duplicate_table."""
 
 _OUR_TABLES = (
     "SELECT pg_class.oid::regclass::text FROM pg_class JOIN pg_policy ON polrelid = pg_class.oid"
@@ -103,11 +108,16 @@ def upgrade(
 
 def _lock(connection: Connection) -> None:
     """Hold the one row that lets one upgrade run at a time, until the transaction ends."""
-    for _ in range(2):
-        # Two that make the table at the same moment: the second one fails, and then finds it there.
-        with contextlib.suppress(IntegrityError), connection.begin():
-            connection.execute(text("CREATE TABLE IF NOT EXISTS everlog_upgrade (name VARCHAR(8) PRIMARY KEY)"))
-            connection.execute(text("INSERT INTO everlog_upgrade VALUES ('lock') ON CONFLICT DO NOTHING"))
+    for tries in count(1):
+        try:
+            with connection.begin():
+                connection.execute(text("CREATE TABLE IF NOT EXISTS everlog_upgrade (name VARCHAR(8) PRIMARY KEY)"))
+                connection.execute(text("INSERT INTO everlog_upgrade VALUES ('lock') ON CONFLICT DO NOTHING"))
+            break
+        except (IntegrityError, ProgrammingError) as error:
+            # Of several that make the table at the same moment all but one fail here, and then find it there.
+            if tries == LOCK_TRIES or getattr(error.orig, "sqlstate", None) not in _MADE_BY_ANOTHER:
+                raise
     connection.execute(text("SELECT name FROM everlog_upgrade FOR UPDATE"))
 
 
@@ -123,11 +133,15 @@ def _grant(connection: Connection, role: str) -> None:
 def _upgrade_sqlite(raw: sqlite3.Connection, path: Path | None, attributes: dict[str, Any]) -> None:
     # The toolkit rolls back what it finds on a connection it is given, so the transaction begins after that.
     toolkit = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    with toolkit.connect() as connection, connection.begin():
-        raw.execute("BEGIN IMMEDIATE")
-        if sqlite_version(raw, path) != HEAD:
-            _run(connection, attributes)
-        hit("upgrade.before_commit")
+    try:
+        with toolkit.connect() as connection, connection.begin():
+            raw.execute("BEGIN IMMEDIATE")
+            if sqlite_version(raw, path) != HEAD:
+                _run(connection, attributes)
+            hit("upgrade.before_commit")
+    except DBAPIError as error:
+        # The engine knows what an error of the driver means to a caller.
+        raise (error.orig or error) from error
 
 
 def _run(connection: Connection, attributes: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ receipt = Table(
     Column("at", BigInteger, nullable=False),
     Column("wrapper", String(32), nullable=False),
     Column("report", Text, nullable=False),
-    info={"erase": "keep"},
+    info={"erase": "keep", "everyone": True},
 )
 """What an erasure did (counts and states, no names, no text); kept as its proof."""
 
@@ -99,6 +99,10 @@ WRAPPERS = unscoped(
 
 PUT_RECEIPT = scoped(receipt).upsert(replace=["state", "report"])
 RECEIPTS = scoped(receipt).select().order_by(receipt.c.id)
+TENANTS_WITH_RECEIPTS = unscoped(
+    select(receipt.c.tenant).distinct(),
+    reason="erasures of tenants that are gone are settled like those of others",
+)
 GET_RECEIPT = scoped(receipt).select().where(receipt.c.id == bindparam("id"))
 
 SET_STATE = unscoped(

@@ -164,6 +164,7 @@ class SQLiteEngine:
     def _go_on(self) -> None:
         self._gate.open()
         if self._paused:
+            self._paused = False
             self._writer.resume()
 
     def _reader(self) -> sqlite3.Connection:

@@ -6,6 +6,7 @@ server's is only checked, and upgraded by `everlog db upgrade`.
 
 import asyncio
 import re
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from everlog.clock import Clock, SystemClock
-from everlog.errors import KeyTrouble, Mistake
+from everlog.errors import KeyTrouble, Mistake, StoreUnavailable, expect
 from everlog.store import rows
 from everlog.store.engine import Connection
 from everlog.store.keys import MISSING_KEY, KeyProvider
 from everlog.store.migrate import prepare
+from everlog.store.newfile import expanded
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.unit import Unit
@@ -29,6 +31,7 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 EVERYONE = "*"
 _TENANT = re.compile(r"[\x21-\x7e]{1,64}\Z")
+_SUCH_AS = "give a file path, :memory:, or postgresql://user@host/database"
 
 
 class Store:
@@ -68,9 +71,16 @@ class Store:
         """As `read`, for async callers, in threads of our own."""
         return await asyncio.wrap_future(self.engine.submit_read(self._unit(checked(tenant), act, writes=False)))
 
-    def tenants(self) -> list[str]:
-        """Return the names of all tenants."""
-        return [name for (name,) in self.everywhere(lambda unit: unit.rows(rows.TENANTS))]
+    def tenants(self, *, erased: bool = False) -> list[str]:
+        """Return the names of all tenants.
+
+        Args:
+            erased: whether to name those as well that were erased and left their receipts.
+        """
+        found = {name for (name,) in self.everywhere(lambda unit: unit.rows(rows.TENANTS))}
+        if erased:
+            found |= {name for (name,) in self.everywhere(lambda unit: unit.rows(rows.TENANTS_WITH_RECEIPTS))}
+        return sorted(found)
 
     def everywhere(self, act: Callable[[Unit], T]) -> T:
         """Run a reading unit whose statements are named as crossing tenants."""
@@ -80,6 +90,19 @@ class Store:
         """Return whether text is sealed: `off`, `on` (begun, not finished), or `complete`."""
         found = dict[str, str](self.everywhere(lambda unit: unit.rows(rows.STATE)))
         return found.get("encryption", "on")
+
+    def wrappers(self) -> set[str]:
+        """Return the names of the master keys that tenants' keys are wrapped with."""
+        return {name for (name,) in self.everywhere(lambda unit: unit.rows(rows.WRAPPERS))}
+
+    def engine_version(self) -> str:
+        """Return the engine and its version, such as `SQLite 3.40.1`."""
+        if isinstance(self.engine, SQLiteEngine):
+            (version,) = self.engine.maintain(lambda raw: raw.execute("SELECT sqlite_version()").fetchone())
+            return f"SQLite {version}"
+        with self.engine.maintain() as raw:
+            row = raw.execute("SHOW server_version").fetchone()
+        return f"PostgreSQL {row[0] if row else ''}".strip()
 
     def close(self) -> None:
         """Finish what is queued and close every connection."""
@@ -153,6 +176,7 @@ def checked(tenant: str) -> str:
     Raises:
         Mistake: it is none.
     """
+    expect(tenant, str, "the name of a tenant is a str")
     if tenant == EVERYONE or not _TENANT.match(tenant):
         raise Mistake(f"a tenant is named by 1 to 64 visible ASCII characters, and not {EVERYONE!r}")
     return tenant
@@ -166,17 +190,42 @@ def engine_of(address: str, synchronous: str = "NORMAL", *, prepared: bool = Tru
     """
     if address == MEMORY:
         return SQLiteEngine(None)
-    scheme = urlsplit(address).scheme if "://" in address else ""
+    scheme = scheme_of(address)
     if scheme in ("postgresql", "postgres"):
         return PostgresEngine(address, prepared=prepared)
     if scheme not in ("", "sqlite"):
-        raise Mistake(f"cannot open {scheme}://…; give a file path, :memory:, or postgresql://user@host/database")
-    path = Path(re.sub(r"^sqlite://(/)?", "", address) if scheme else address)
-    if path.is_dir():
-        raise Mistake(f"{path} is a folder; name a file in it, such as {path / 'everlog.db'}")
+        raise Mistake(f"cannot open {scheme}://…; {_SUCH_AS}")
+    path = expanded(Path(re.sub(r"^sqlite://(/)?", "", address) if scheme else address))
+    _refuse_what_is_no_file(path)
     if synchronous.upper() not in ("NORMAL", "FULL"):
         raise Mistake(f"synchronous is NORMAL or FULL, not {synchronous!r}")
-    return SQLiteEngine(path.expanduser().absolute(), synchronous=synchronous.upper())
+    return SQLiteEngine(path.absolute(), synchronous=synchronous.upper())
+
+
+def scheme_of(address: str) -> str:
+    """Return the scheme of an address; empty for a path.
+
+    Raises:
+        Mistake: it is no address.
+    """
+    try:
+        return urlsplit(address).scheme if "://" in address else ""
+    except ValueError as error:
+        raise Mistake(f"the address of the database cannot be read ({error}); {_SUCH_AS}") from error
+
+
+def _refuse_what_is_no_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreUnavailable(f"{path}: {reason}; name a file that can be opened") from error
+    if stat.S_ISDIR(mode):
+        raise Mistake(f"{path} is a folder; name a file in it, such as {path / 'everlog.db'}")
+    if not stat.S_ISREG(mode):
+        raise Mistake(f"{path} is a device or a pipe, which keeps nothing; name a file")
 
 
 def check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> None:
@@ -187,6 +236,10 @@ def check_keys(store: Store, keys: KeyProvider | None, *, encrypting: bool) -> N
     """
     state = store.encryption()
     encrypted = state != "off"
+    if encrypted and store.tenants() and not store.wrappers():
+        raise Mistake(
+            "the keys of this database are not in it, as in a backup; `everlog restore` makes a database of a backup"
+        )
     if encrypted and keys is None:
         raise KeyTrouble(MISSING_KEY)
     if keys is not None and not encrypted and not encrypting:

@@ -39,7 +39,7 @@ class Unit:
         connection.enter(tenant)
         early = writes and connection.pipelined
         self._state: Answer | None = self.ask(rows.STATE) if early else None
-        self._tenant_row: Answer | None = self.ask(rows.GET_TENANT) if early else None
+        self._tenant_row: Answer | None = None
         self._tenant_keys: Answer | None = None
         if early and vault.provider is not None:
             self._tenant_keys = self.ask(rows.KEYS_OF, owner=TENANT_OWNER)
@@ -160,6 +160,16 @@ class Unit:
                     made = {"created_at": self.now_us, "generation": 0, "secret": sealed}
                     self.run(rows.PUT_TENANT, made)
         return self._secret
+
+    def reread_tenant(self) -> None:
+        """Say that a lock was asked for that keeps the tenant from being erased, so its secret is read after that.
+
+        Where others commit meanwhile, the tenant that was there before the lock may be gone, and another one of its
+        name may have begun under a secret of its own.
+        """
+        if self.writes and not self._connection.alone:
+            self._secret = None
+            self._tenant_row = self.ask(rows.GET_TENANT) if self._connection.pipelined else None
 
     def _writing(self, statement: Statement) -> Compiled:
         if not self.writes:

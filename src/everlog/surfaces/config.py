@@ -19,6 +19,8 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from everlog.errors import Mistake
+from everlog.store.newfile import expanded
+from everlog.store.store import scheme_of
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -49,8 +51,8 @@ class Settings:
     def path(self) -> Path | None:
         """The file of an embedded database; None for a server's."""
         if re.match(r"sqlite:", self.database):
-            return Path(re.sub(r"^sqlite://(/)?", "", self.database)).expanduser()
-        return None if "://" in self.database else Path(self.database).expanduser()
+            return expanded(Path(re.sub(r"^sqlite://(/)?", "", self.database)))
+        return None if "://" in self.database else expanded(Path(self.database))
 
     @property
     def shown(self) -> str:
@@ -72,7 +74,8 @@ def settings(
     """Return what the options say, and the environment where they are silent.
 
     Raises:
-        Mistake: the database is named so that nothing can be kept in it.
+        Mistake: the database is named so that nothing can be kept in it, or a path begins with a home folder that is
+            none.
     """
     named = database if database is not None else environment.get("EVERLOG_DB") or None
     if named == "":
@@ -81,11 +84,14 @@ def settings(
         raise Mistake("a database in memory is gone when the command ends; name a file")
     file, text = environment.get("EVERLOG_KEY_FILE") or None, environment.get("EVERLOG_MASTER_KEY", "").strip() or None
     by = "--key-file" if key_file else "EVERLOG_KEY_FILE" if file else "EVERLOG_MASTER_KEY" if text else None
+    if named is not None and not scheme_of(named):
+        expanded(Path(named))
+    key_path = key_file or (Path(file) if file else None)
     return Settings(
         database=named or DEFAULT_DATABASE,
         named_by="--db" if database is not None else "EVERLOG_DB" if named else "the default",
         tenant=tenant or environment.get("EVERLOG_TENANT") or DEFAULT_TENANT,
-        key_file=key_file or (Path(file) if file else None),
+        key_file=None if key_path is None else expanded(key_path),
         keys_named_by=by,
         key_text=text,
     )

@@ -7,8 +7,10 @@ from functools import partial
 
 import pytest
 
-from everlog import Conversation, Everlog, Message, Mistake, Origin, log
+from everlog import Conversation, Everlog, Media, Message, Mistake, Origin, PartTooLarge, Unknown, log
 from everlog.conversation import intake
+from everlog.conversation.placement import Coming, Plan
+from everlog.store import Unit
 from everlog.store.sqlite import SQLiteEngine
 from everlog.testing.failpoints import raising
 
@@ -259,11 +261,126 @@ def test_a_conversation_with_an_unlawful_key_is_refused_and_leaves_nothing(memor
     assert shown(memory) == {}
 
 
-def test_a_conversation_with_an_id_that_cannot_be_stored_is_refused_as_a_whole(memory: Everlog):
-    bad = replace(said("a")[0], kind="assistant", model="\x00")
-    with pytest.raises(Mistake, match="printable"):
-        memory.add(Conversation(key="k", messages=(*said("a", "b"), bad)))
-    assert [overview.entries for overview in memory.threads()] in ([], [0])
+def deep() -> list[object]:
+    value: list[object] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+UNFIT: dict[str, tuple[type[Mistake], Callable[[], tuple[Message, Origin]]]] = {
+    "model": (Mistake, lambda: (Message(kind="assistant", model="\x00"), Origin())),
+    "long model": (Mistake, lambda: (Message(kind="assistant", model="m" * 201), Origin())),
+    "user": (Mistake, lambda: (Message(kind="user"), Origin(user="u" * 201))),
+    "session": (Mistake, lambda: (Message(kind="user"), Origin(session="a\nb"))),
+    "part": (
+        PartTooLarge,
+        lambda: (Message(kind="user", parts=(Media(media_type="x/y", content=bytes((64 << 20) + 1)),)), Origin()),
+    ),
+    "depth": (
+        Mistake,
+        lambda: (Message(kind="user", parts=(Unknown(source="x", value=deep()),)), Origin()),  # type: ignore[arg-type]
+    ),
+    "digits": (Mistake, lambda: (Message(kind="user", meta={"n": 10**5000}), Origin())),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+@pytest.mark.parametrize("way", ["new", "grown", "edited", "branch"])
+def test_what_cannot_be_stored_is_refused_before_anything_is_written(memory: Everlog, what: str, way: str):
+    memory.add(chat("a", "b", "c", key="p"))
+    before = shown(memory)
+    error, make = UNFIT[what]
+    bad, origin = make()
+    told = (Message(kind="system", text="be brief"),)
+    coming = {
+        "new": Conversation(key="k", messages=(*told, *said("a", "b"), bad), title="t", origin=origin),
+        "grown": Conversation(key="p", messages=(*told, *said("a", "b", "c"), bad), title="t", origin=origin),
+        "edited": Conversation(key="p", messages=(*told, *said("a", "B", "c"), bad), title="t", origin=origin),
+        "branch": Conversation(
+            key="k", messages=(*said("a", "b", "C"), bad), title="t", origin=origin, parent="p", shared=2
+        ),
+    }[way]
+    with pytest.raises(error):
+        memory.add(coming)
+    assert shown(memory) == before
+    assert next(memory.threads()).title is None
+    assert memory.store.read(memory.name, lambda unit: log.instructions(unit, log.find(unit, "p"))) == []
+
+
+def test_what_has_changed_between_plan_and_act_is_planned_again(memory: Everlog, monkeypatch: pytest.MonkeyPatch):
+    """Whatever somebody else does in between, each message is there once, and no thread is left empty."""
+    plan = Coming.plan
+    between: list[Callable[[], object]] = []
+
+    def interrupted(self: Coming, unit: Unit) -> Plan:
+        found = plan(self, unit)
+        waiting.extend(between)
+        between.clear()
+        return found
+
+    waiting: list[Callable[[], object]] = []
+    read = memory.store.read
+
+    def reading(tenant: str, act: Callable[[Unit], object]) -> object:
+        found = read(tenant, act)
+        while waiting:
+            waiting.pop()()
+        return found
+
+    monkeypatch.setattr(Coming, "plan", interrupted)
+    monkeypatch.setattr(memory.store, "read", reading)
+    memory.add(chat("a", "b", key="p"))
+    wanted = {
+        "grown": (lambda: memory.add(chat("a", "b", "c", key="p")), chat("a", "b", "c", "d", key="p")),
+        "taken": (lambda: memory.add(chat("a", "b", key="new")), chat("a", "b", "c", key="new")),
+        "forked": (lambda: memory.add(chat("a", "B", key="p")), chat("a", "B", "C", key="p")),
+        "parent": (
+            lambda: memory.erase(thread="q"),
+            chat("a", "b", "C", key="branch", parent="q", shared=2),
+        ),
+        "erased": (lambda: memory.erase(thread="r"), chat("a", "b", "c", key="r", title="t")),
+    }
+    memory.add(chat("a", "b", "c", key="q"))
+    memory.add(chat("a", "b", key="r"))
+    for act, coming in wanted.values():
+        between.append(act)
+        memory.add(coming)
+        assert (between, waiting) == ([], [])
+        assert memory.add(coming).entries == 0
+    assert shown(memory) == {
+        "p": "a b | c d",
+        "p~1": "a B | C",
+        "new": "a b | c",
+        "branch": "a b | C",
+        "r": "a b | c",
+    }
+    assert faultless(memory)
+
+
+def test_an_import_tells_how_far_it_is(memory: Everlog, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(intake, "PAGE", 2)
+    told: list[tuple[int, int]] = []
+    memory.add(chat("a", "b"))
+    memory.add(chat(*"abcdef"), on_progress=lambda done, size: told.append((done, size)))
+    assert told == [(4, 6), (6, 6)]
+
+
+def test_what_is_known_is_imported_again_without_a_write(memory: Everlog):
+    told = (Message(kind="system", text="be brief"),)
+    coming = Conversation(key="k", messages=told + said("a", "b"), title="t")
+    memory.add(coming)
+    with raising("import.begin.before_commit", CutOff()):
+        assert memory.add(coming).known == 2
+
+
+def test_a_title_made_of_erased_words_does_not_come_back(memory: Everlog):
+    coming = chat("a", "b", title="a a a", origin=Origin(user="u"))
+    memory.add(coming)
+    memory.erase(user="u")
+    for again in (coming, replace(coming, messages=said("a", "b", "c", "d"))):
+        memory.add(again)
+        assert [overview.title for overview in memory.threads()] == [None]
 
 
 def mask(message: Message) -> Message:

@@ -30,24 +30,28 @@ def test_a_talk_comes_in_word_for_word_with_the_date_of_its_batch():
             ),
         )
     ]
-    assert taken.counts() == {"unknown": {}, "skipped": {}, "assumed": {}}
+    assert taken.counts() == {"unknown": {}, "skipped": {}, "assumed": {"time missing, taken from the conversation": 4}}
 
 
 def test_plans_are_one_talk_and_a_date_that_does_not_exist_is_left_out():
     taken = take(SAMPLES / "beam" / "long" / "chat.json")
+    may = "2024-05-02T00:00:00Z"
     assert taken.found == [
         Conversation(
             key="beam:long-e5365717",
             origin=Origin(session="long-e5365717"),
             messages=(
-                said("user", "A.", id="plan-1:0", meta={"index": "1,1"} | MAIN),
-                said("assistant", "B.", id="plan-1:1"),
-                said("user", "C.", at="2024-05-02T00:00:00Z", id="plan-2:0", meta={"index": "1,1"} | MAIN),
-                said("assistant", "D.", at="2024-05-02T00:00:00Z", id="plan-2:1"),
+                said("user", "A.", at=may, id="plan-1:0", meta={"index": "1,1"} | MAIN),
+                said("assistant", "B.", at=may, id="plan-1:1"),
+                said("user", "C.", at=may, id="plan-2:0", meta={"index": "1,1"} | MAIN),
+                said("assistant", "D.", at=may, id="plan-2:1"),
             ),
         )
     ]
-    assert taken.tally.assumed == {"time not understood, left out": 1}
+    assert taken.tally.assumed == {
+        "time not understood, left out": 1,
+        "time missing, taken from the conversation": 3,
+    }
 
 
 def test_a_broken_batch_makes_the_talk_a_problem(tmp_path: Path):

@@ -103,7 +103,7 @@ def test_nodes_in_a_circle_are_refused_before_anything_comes_out(parents: dict[s
 def test_a_tree_as_deep_as_a_long_talk_is_no_trouble():
     tree = tree_of([(place - 1 if place else None, 1) for place in range(20_000)])
     (branch,) = tree.branches()
-    assert len(branch.conversation("k", None, Origin()).messages) == 20_000
+    assert len(branch.conversation("k", None, Origin(), Tally()).messages) == 20_000
 
 
 def test_the_same_node_again_is_left_out_and_another_one_of_its_name_is_kept():

@@ -91,7 +91,7 @@ def test_an_export_of_2023_comes_in_with_branches_and_without_what_was_deleted()
             key="chatgpt:6a1b0c2d-0000-4000-8000-000000000003",
             origin=Origin(session="6a1b0c2d-0000-4000-8000-000000000003"),
             messages=(
-                said("system", "I build boats.\nBe brief.", id="ci"),
+                said("system", "I build boats.\nBe brief.", at="2023-03-28T11:13:20Z", id="ci"),
                 said("user", "Only a thought, never answered.", at="2023-03-28T11:13:21Z", id="u"),
             ),
         ),
@@ -99,7 +99,7 @@ def test_an_export_of_2023_comes_in_with_branches_and_without_what_was_deleted()
     assert taken.counts() == {
         "unknown": {},
         "skipped": {"empty system message": 1, "node without message": 1},
-        "assumed": {},
+        "assumed": {"time missing, taken from the conversation": 1},
     }
 
 
@@ -113,10 +113,17 @@ def test_an_archive_of_2026_comes_in_with_tools_attachments_and_hidden_nodes(arc
         said(
             "system",
             "Preferred name: Mara\nRole: boat builder\nAnswer in metric units.",
+            at="2026-01-05T08:00:00Z",
             id="s2",
             meta={"hidden": True},
         ),
-        said("system", "1. Mara owns a clinker dinghy.", id="s3", meta={"hidden": True}),
+        said(
+            "system",
+            "1. Mara owns a clinker dinghy.",
+            at="2026-01-05T08:00:00Z",
+            id="s3",
+            meta={"hidden": True},
+        ),
         said(
             "user",
             "What is wrong with this plank?\nAnd with this one?",
@@ -290,7 +297,7 @@ def test_an_archive_of_2026_comes_in_with_tools_attachments_and_hidden_nodes(arc
             "reasoning": 3,
             "empty user message": 1,
         },
-        "assumed": {"time without zone, taken as UTC": 1},
+        "assumed": {"time without zone, taken as UTC": 1, "time missing, taken from the conversation": 2},
     }
 
 

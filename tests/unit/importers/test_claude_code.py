@@ -102,6 +102,7 @@ def test_a_session_of_version_1_comes_in_with_its_branch_and_its_subagent_beside
         ),
         Conversation(
             key=f"claude-code:{FIRST}#s-u1",
+            title="Read times.txt",
             origin=origin,
             messages=(
                 said("user", "Read times.txt", at="2025-07-01T09:00:09Z", id="s-u1"),
@@ -301,6 +302,7 @@ def test_a_file_of_a_subagent_is_a_conversation_beside_its_session():
     assert take(AGENT).found == [
         Conversation(
             key=f"claude-code:{SECOND}#7f3a",
+            title="Find the winter table.",
             origin=Origin(session=SECOND, cwd="/home/mara/slipway"),
             messages=(
                 said(

@@ -23,6 +23,7 @@ def test_a_session_of_bare_items_comes_in_at_the_time_of_its_header():
     assert taken.found == [
         Conversation(
             key=f"codex:{FIRST}",
+            title="List the boats.",
             origin=Origin(session=FIRST, cwd="/home/mara/slipway"),
             messages=(
                 said("system", "Prefer small commits.", at=at),

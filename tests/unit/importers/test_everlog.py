@@ -166,3 +166,33 @@ def test_what_is_rendered_again_is_the_same_file(tmp_path: Path):
         )
     )
     assert take(first).found == take(THREADS).found
+
+
+def test_threads_without_entries_come_in_between_others(tmp_path: Path):
+    one = entry(0, said("user", "one", at="2026-01-05T09:12:00Z"))
+    pieces = (
+        lines([], key="a"),
+        lines([one], key="b"),
+        lines([], key="c", title="C", instructions=["x"]),
+        lines([one]),
+    )
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(b"".join(line for piece in pieces for line in piece))
+    found = take(path).found
+    assert [
+        (each.key, each.title, each.instructions, len(each.entries)) for each in found if isinstance(each, Transcript)
+    ] == [
+        ("a", None, (), 0),
+        ("b", None, (), 1),
+        ("c", "C", ("x",), 0),
+        ("everlog:all", None, (), 1),
+    ]
+    assert len(found) == 4
+    assert take(path).format == "everlog"
+
+
+def test_instructions_of_another_form_are_reported(tmp_path: Path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"thread":"a","entries":0}\n{"thread":"b","entries":0,"instructions":"x"}\n')
+    found = take(path).found
+    assert [each.reason for each in found if isinstance(each, Problem)] == ["instructions is not a list of texts"]

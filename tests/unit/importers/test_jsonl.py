@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.jsonl import BadLine, encoded, lines, parse_line, render_entry
+from everlog.jsonl import ENTRY, BadLine, encoded, lines, parse_line, render_entry
 from everlog.messages import KINDS, Call, Entry, Media, Message, Origin, Part, Result, Unknown, joined_surrogates
 
 words = st.text(st.characters(exclude_categories=[]), max_size=20).map(joined_surrogates)
@@ -112,6 +112,24 @@ def test_a_full_line_reads_as_the_form_says():
     )
 
 
+def test_the_first_line_of_a_thread_says_what_the_model_was_told():
+    entry = Entry(i=0, turn=0, message=Message(kind="note", at=AT), at=AT)
+    first, second = lines([entry, replace(entry, i=1)], key="boat", instructions=["Be brief.", "\ud83d"])
+    assert b'"thread":"boat","instructions":["Be brief.","\\ud83d"],"turn":0' in first
+    assert b"instructions" not in second
+    assert parse_line(json.loads(first)).instructions == ("Be brief.", "\ud83d")
+    assert parse_line(json.loads(second)).instructions == ()
+
+
+def test_a_thread_without_entries_is_a_line_that_says_so():
+    (line,) = lines([], key="boat", title="The boat", instructions=["Be brief."])
+    assert line == b'{"thread":"boat","title":"The boat","instructions":["Be brief."],"entries":0}\n'
+    parsed = parse_line(json.loads(line))
+    assert (parsed.entry, parsed.thread, parsed.title) == (None, "boat", "The boat")
+    assert not line.startswith(ENTRY)
+    assert list(lines([])) == []
+
+
 def test_a_message_without_a_time_comes_back_with_its_entrys():
     entry = Entry(i=0, turn=0, message=Message(kind="note"), at=AT)
     assert parse_line(render_entry(entry)).entry == replace(entry, message=Message(kind="note", at=AT))
@@ -130,6 +148,7 @@ LINE: dict[str, Any] = {"i": 0, "kind": "user", "author": None, "text": "", "tim
 )
 def test_a_time_of_iso_8601_is_taken_in_any_zone(time: str, at: datetime):
     parsed = parse_line(LINE | {"time": time}).entry
+    assert parsed is not None
     assert (parsed.at, parsed.message.at, parsed.at.tzinfo) == (at, at, UTC)
 
 

@@ -38,7 +38,7 @@ def test_a_talk_comes_in_by_sessions_with_their_times_and_a_broken_one_is_a_prob
                 said(
                     "user", "Back on the quay.", at="2024-06-03T00:05:00Z", id="D2:1", author="Bo", meta={"session": 2}
                 ),
-                said("user", "At last.", id="D10:1", author="Ines", meta={"session": 10}),
+                said("user", "At last.", at="2024-06-03T00:05:00Z", id="D10:1", author="Ines", meta={"session": 10}),
             ),
         ),
         Problem(where="talks.json", reason="turn 1 of its session 1 has no text", position=2),
@@ -46,6 +46,7 @@ def test_a_talk_comes_in_by_sessions_with_their_times_and_a_broken_one_is_a_prob
     assert taken.tally.assumed == {
         "time without zone, taken as UTC": 3,
         "time not understood, left out": 1,
+        "time missing, taken from the conversation": 1,
     }
 
 

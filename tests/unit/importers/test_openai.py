@@ -1,6 +1,7 @@
 """Messages in the form of OpenAI's chat API, in each layout that programs dump."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ def test_a_list_of_messages_comes_in_with_parts_calls_and_results():
     assert taken.format == "openai"
     assert taken.found == [
         Conversation(
-            key="openai:messages:4f84f92474d77a45",
+            key="openai:c54fbe4b09cc425d",
+            title="What is on these pictures? Be brief.",
             messages=(
-                said("system", "You keep the log of a ferry."),
+                said("system", "You keep the log of a ferry.", at=at),
                 said(
                     "user",
                     "What is on these pictures?\nBe brief.",
                     author="Mara",
+                    at=at,
                     parts=(
                         Media(media_type="image/png", content=PNG, offset=26),
                         Media(media_type="image/jpeg", url="https://pictures.example/tern.jpg", offset=26),
@@ -52,40 +55,48 @@ def test_a_list_of_messages_comes_in_with_parts_calls_and_results():
                     model="gpt-4o",
                     parts=(Call(call_id="call_b", name="sniff", arguments="the file"),),
                 ),
-                said("tool_result", "tar", parts=(Result(call_id="call_b"),)),
-                said("tool_result", "a tern\na ferry", parts=(Result(call_id="call_a"),)),
-                said("assistant", "I cannot name people."),
-                said("assistant", ""),
-                said("note", "The fog lifts.", author="narrator"),
+                said("tool_result", "tar", at=at, parts=(Result(call_id="call_b"),)),
+                said("tool_result", "a tern\na ferry", at=at, parts=(Result(call_id="call_a"),)),
+                said("assistant", "I cannot name people.", at=at),
+                said("assistant", "", at=at),
+                said("note", "The fog lifts.", at=at, author="narrator"),
             ),
         )
     ]
     assert taken.counts() == {
         "unknown": {"smell": 1, "role narrator": 1},
         "skipped": {"reasoning": 1},
-        "assumed": {},
+        "assumed": {"time missing, taken from the conversation": 7},
     }
 
 
 def test_lines_of_messages_with_the_function_calls_of_2023_are_one_conversation():
     taken = take(OLD)
+    at = "2023-06-13T12:00:00Z"
     assert taken.found == [
         Conversation(
-            key="openai:2023:f8a3d79365a4c9a9",
+            key="openai:98d6289f503ea0c1",
+            title="Two for Sunday.",
             messages=(
-                said("system", "You book tickets."),
-                said("user", "Two for Sunday."),
+                said("system", "You book tickets.", at=at),
+                said("user", "Two for Sunday.", at=at),
                 said(
                     "tool_call",
                     'book {"n":2}',
+                    at=at,
                     parts=(Call(call_id="call-2#0", name="book", arguments='{"n":2}'),),
                 ),
-                said("tool_result", '{"ok":true}', author="book", parts=(Result(call_id="call-2#0", name="book"),)),
-                said("assistant", "Booked.", at="2023-06-13T12:00:00Z"),
+                said(
+                    "tool_result", '{"ok":true}', at=at, author="book", parts=(Result(call_id="call-2#0", name="book"),)
+                ),
+                said("assistant", "Booked.", at=at),
             ),
         )
     ]
-    assert taken.tally.assumed == {"time without zone, taken as UTC": 1}
+    assert taken.tally.assumed == {
+        "time without zone, taken as UTC": 1,
+        "time missing, taken from the conversation": 4,
+    }
 
 
 def test_lines_of_conversations_each_have_a_key_and_broken_ones_are_problems():
@@ -97,11 +108,13 @@ def test_lines_of_conversations_each_have_a_key_and_broken_ones_are_problems():
             messages=(said("user", "One, please."), said("assistant", "Here.")),
         ),
         Conversation(
-            key="openai:conversations:6e5af77d5350b32c",
+            key="openai:8e099af784ef6801",
+            title="Is anybody there?",
             messages=(said("user", "Is anybody there?"), said("assistant", "Yes.")),
         ),
         Conversation(
-            key="openai:conversations:6e5af77d5350b32c:2",
+            key="openai:8e099af784ef6801:2",
+            title="Is anybody there?",
             messages=(said("user", "Is anybody there?"), said("assistant", "No.")),
         ),
         Problem(where="conversations.jsonl", reason="its message 2: it is not an object with a role", position=4),
@@ -211,3 +224,37 @@ def test_a_key_stays_when_the_conversation_grows_and_another_one_has_another(tmp
 
     assert key() == key({"role": "assistant", "content": "Yes"})
     assert key() != key(first="Ahoy!")
+    first = key()
+    path = path.rename(tmp_path / "copy of log.jsonl")
+    assert take(path).only.key == first
+
+
+@pytest.mark.parametrize("field", ["name", "created_at"])
+def test_talks_that_begin_alike_at_other_times_or_by_others_have_keys_of_their_own(field: str, tmp_path: Path):
+    keys = set()
+    for value in ("2026-01-05T09:00:00Z", "2026-01-06T09:00:00Z"):
+        path = tmp_path / "talk.json"
+        path.write_text(json.dumps([{"role": "user", "content": "hi", field: value}]))
+        keys.add(take(path).only.key)
+    assert len(keys) == 2
+
+
+def test_the_time_of_an_object_is_that_of_its_first_messages_and_a_message_goes_on_with_the_one_before(tmp_path: Path):
+    path = tmp_path / "talk.json"
+    day = "2026-01-05T09:0{}:00Z"
+    asked = {"role": "user", "content": "x"}
+    talk = {"created_at": day.format(0), "messages": [asked, asked | {"time": day.format(1)}, asked]}
+    path.write_text(json.dumps(talk))
+    taken = take(path)
+    assert [message.at for message in taken.only.messages] == [
+        datetime.fromisoformat(day.format(minute)) for minute in (0, 1, 1)
+    ]
+    assert taken.tally.assumed == {"time missing, taken from the conversation": 2}
+
+
+def test_times_that_nobody_names_are_counted_as_those_of_the_import(tmp_path: Path):
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(TALK))
+    taken = take(path)
+    assert [message.at for message in taken.only.messages] == [None, None]
+    assert taken.tally.assumed == {"time missing, taken as that of the import": 2}

@@ -59,6 +59,7 @@ def test_a_ruler_alone_is_nothing_and_dashes_of_the_source_stay():
         ("user: words; assistant: and more", {}, replies.UNTRUE),
         ("user (Eve): words", {}, replies.UNTRUE),
         ("user: " + "x" * 700, {}, replies.NO_SHORTER),
+        ("user: " + "x" * (USER.size_bytes - 6), {}, replies.NO_SHORTER),
         ("user: " + "x" * 520, {}, replies.TOO_LONG),
     ],
 )

@@ -44,3 +44,10 @@ def test_a_time_without_a_zone_is_refused():
     for act in (lambda: FrozenClock(datetime(2026, 1, 1)), lambda: FrozenClock().set(datetime(2026, 1, 1))):  # noqa: DTZ001
         with pytest.raises(ValueError, match="has no zone"):
             act()
+
+
+def test_ids_made_within_a_millisecond_sort_by_their_microseconds():
+    clock = FrozenClock(NOON, step=timedelta(microseconds=1))
+    ids = [new_id(clock) for _ in range(2000)]
+    assert ids == sorted(ids)
+    assert {(made[12], made[16] in "89ab") for made in ids} == {("7", True)}

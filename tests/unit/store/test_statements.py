@@ -18,6 +18,7 @@ CROSSING = {
         "which master keys are still needed is a question about the whole database"
     ),
     "SELECT tenant.tenant FROM tenant ORDER BY tenant.tenant": "rotation, retention and upgrades visit every tenant",
+    "SELECT DISTINCT receipt.tenant FROM receipt": "erasures of tenants that are gone are settled like those of others",
     "UPDATE store_state SET value=:new_value WHERE store_state.name = :name_1": (
         "whether the database is encrypted is a fact about the whole of it"
     ),

@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
-from everlog import Added, BadImport, Conversation, Everlog, Mistake, read
-from everlog.importers import FORMATS, Problem, Reading
+from everlog import Added, BadImport, Conversation, Erased, Everlog, KeyTrouble, Mistake, read
+from everlog.importers import FORMATS, Problem, Reading, fitted
 from everlog.messages import JSON
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import failure, line, note
 from everlog.surfaces.cli.output import count, document, facts
 from everlog.surfaces.cli.progress import Bar, bar
+from everlog.surfaces.config import Settings
 
 LONG = 2_000
-"""Messages of a conversation that takes long enough to say that it is being stored."""
+"""Messages of a conversation that takes long enough to show how far it is stored."""
+
+OWN_FILES = ("", "-wal", "-shm", "-journal", ".keys")
+"""What the names of a database's files end in."""
 
 SHOWN_PROBLEMS = 20
 """How many of a file's problems are printed; --json has them all."""
@@ -77,9 +81,10 @@ def import_files(
     here = session.of(context)
     outcomes = []
     with here.open(create=True) as memory:
+        _check_names(memory, thread)
         for path in files:
             try:
-                outcomes.append(_import(memory, path, thread, format_name))
+                outcomes.append(_import(memory, here.settings, path, thread, format_name))
             except KeyboardInterrupt:
                 note(f"stopped in {path}; run the same command again to go on, what is in already is recognised")
                 raise
@@ -94,9 +99,21 @@ def import_files(
     return 0 if any(one.added for one in outcomes) else 1
 
 
-def _import(memory: Everlog, path: Path, thread: str | None, format_name: str | None) -> _Outcome:
+def _check_names(memory: Everlog, thread: str | None) -> None:
+    """See that what the caller named can be a tenant and a thread, which is no fault of any conversation.
+
+    Raises:
+        Mistake: it cannot.
+    """
+    memory.store.read(memory.name, lambda unit: unit.tenant)
+    if thread is not None:
+        memory.thread(thread)
+
+
+def _import(memory: Everlog, settings: Settings, path: Path, thread: str | None, format_name: str | None) -> _Outcome:
     outcome = _Outcome(path)
     try:
+        _refuse_own(path, settings)
         with read(path, format_name) as reading, bar(path.name) as shown:
             outcome.format = reading.format
             outcome.unknown, outcome.skipped = reading.tally.unknown, reading.tally.skipped
@@ -104,24 +121,59 @@ def _import(memory: Everlog, path: Path, thread: str | None, format_name: str | 
             named = _named(reading, path, thread) if thread is not None else reading
             for found in named:
                 shown.to(reading.done_bytes, reading.size_bytes)
-                _take(memory, found, outcome, shown)
+                _take(memory, found, reading, outcome, shown)
             shown.to(reading.size_bytes, reading.size_bytes)
     except BadImport as error:
         outcome.error = error
     return outcome
 
 
-def _take(memory: Everlog, found: Conversation | Problem, outcome: _Outcome, shown: Bar) -> None:
+def _refuse_own(path: Path, settings: Settings) -> None:
+    """Refuse the files of the open database, which no import may even open: closing one drops SQLite's locks on it.
+
+    Raises:
+        BadImport: it is one of them, under whatever name.
+    """
+    own = [settings.path.with_name(settings.path.name + ending) for ending in OWN_FILES] if settings.path else []
+    if settings.key_file is not None:
+        own.append(settings.key_file.expanduser())
+    given = _inode(path)
+    if given is not None and given in map(_inode, own):
+        raise BadImport(
+            f"{path} belongs to the database itself; import what `everlog export` wrote, or another program"
+        )
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _take(memory: Everlog, found: Conversation | Problem, reading: Reading, outcome: _Outcome, shown: Bar) -> None:
+    """Store a conversation; one that cannot be stored is a problem, and the next ones follow."""
     if isinstance(found, Problem):
         outcome.problems.append(found)
         return
-    if len(found.messages) >= LONG:
+    if is_long := len(found.messages) >= LONG:
         shown.busy(f"storing {len(found.messages):,} messages")
-    outcome.added.append(memory.add(found))
+    try:
+        outcome.added.append(memory.add(found, on_progress=shown.to if is_long else None))
+    except KeyTrouble:
+        raise
+    except (Mistake, Erased) as error:
+        where, position = reading.place
+        outcome.problems.append(Problem(where=where, position=position, reason=f"thread {found.key!r}: {error}"))
 
 
 def _named(reading: Reading, path: Path, thread: str) -> list[Conversation | Problem]:
-    """Give the one conversation of a file, and its branches, a key of the caller's."""
+    """Give the one conversation of a file, and its branches, a key of the caller's.
+
+    Raises:
+        BadImport: there are several; none was stored.
+    """
     found: list[Conversation | Problem] = []
     names: dict[str, str] = {}
     for one in reading:
@@ -130,8 +182,8 @@ def _named(reading: Reading, path: Path, thread: str) -> list[Conversation | Pro
             continue
         root = next(iter(names), one.key)
         if names and one.parent not in names and not one.key.startswith(f"{root}#"):
-            raise Mistake(f"{path} holds several conversations; without --thread each gets a key of its own")
-        names[one.key] = thread + one.key[len(root) :] if one.key.startswith(root) else f"{thread}#{one.key}"
+            raise BadImport(f"{path} holds several conversations; without --thread each gets a key of its own")
+        names[one.key] = fitted(thread + one.key[len(root) :] if one.key.startswith(root) else f"{thread}#{one.key}")
         found.append(replace(one, key=names[one.key], parent=None if one.parent is None else names.get(one.parent)))
     return found
 

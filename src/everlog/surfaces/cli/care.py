@@ -1,15 +1,18 @@
 """Commands that count and prove: stats, verify."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
+from everlog import Thread
+from everlog.conversation.database import unless_erased
 from everlog.messages import JSON
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line
+from everlog.surfaces.cli.names import as_key, proposing
 from everlog.surfaces.cli.output import count, document, facts
 from everlog.surfaces.cli.progress import bar
-from everlog.surfaces.cli.threads import as_key
 
 
 def stats(context: typer.Context) -> None:
@@ -33,6 +36,7 @@ def stats(context: typer.Context) -> None:
                 "files": dict(files),
                 "threads": found.threads,
                 "entries": found.entries,
+                "erased": found.erased,
                 "text_bytes": found.text_bytes,
                 "kinds": dict(found.kinds),
                 "media": found.media,
@@ -49,6 +53,7 @@ def stats(context: typer.Context) -> None:
             ("threads", f"{found.threads:,}"),
             ("entries", f"{found.entries:,}, {found.text_bytes:,} bytes of text"),
             *((f"  {kind}", f"{number:,}") for kind, number in found.kinds.items()),
+            ("erased", f"{found.erased:,}{', of which tombstones stay' if found.erased else ''}"),
             ("media", f"{found.media:,}, {found.media_bytes:,} bytes"),
         ]
     )
@@ -63,30 +68,40 @@ def verify(
     """Prove that nothing is missing or changed.
 
     Reads every row again: positions without gaps, each entry equal to its hash, turns and media where they belong.
-    The exit code is 1 if anything is wrong.
+    The exit code is 1 if anything is wrong. Entries that forks share are counted once, as `stats` does.
 
     Example:
       everlog verify
     """
     here = session.of(context)
-    entries = 0
+    entries = erased = threads = 0
     faults: list[tuple[str, int | None, str]] = []
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
-            stop = 0
-            with bar(name) as shown:
+            with bar(name) as shown, nullcontext() if thread is not None else unless_erased():
+                counted = 0 if thread is not None else _shared(memory.thread(name))
                 for checked in memory.verify(name):
                     faults += [(name, fault.i, fault.what) for fault in checked.faults]
-                    stop = checked.stop
-                    shown.to(stop, checked.of)
-            entries += stop
+                    if checked.stop > counted:
+                        entries += checked.stop - counted - checked.erased
+                        erased += checked.erased
+                        counted = checked.stop
+                    shown.to(checked.stop, checked.of)
+                threads += 1
     if here.json:
         found: list[JSON] = [{"thread": name, "i": i, "what": what} for name, i, what in faults]
-        document({"threads": len(names), "entries": entries, "faults": found})
+        document({"threads": threads, "entries": entries, "erased": erased, "faults": found})
     else:
         for name, i, what in faults:
             line(f"{name}{'' if i is None else f' {i}'}: {what}")
         result = count(len(faults), "fault") if faults else "all as it was stored"
-        line(f"{count(len(names), 'thread')}, {count(entries, 'entry', 'entries')}: {result}")
+        stones = f", {count(erased, 'tombstone')}" if erased else ""
+        line(f"{count(threads, 'thread')}, {count(entries, 'entry', 'entries')}{stones}: {result}")
     return 1 if faults else 0
+
+
+def _shared(thread: Thread) -> int:
+    """Return how many entries, from the first on, are another thread's."""
+    segments = thread.row().segments
+    return segments[-2][1] if len(segments) > 1 else 0

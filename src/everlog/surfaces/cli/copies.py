@@ -9,7 +9,7 @@ from everlog.store.backup import backup as copy
 from everlog.store.backup import restore as put_back
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
-from everlog.surfaces.cli.output import document
+from everlog.surfaces.cli.output import count, document
 from everlog.surfaces.cli.progress import Bar, bar
 
 
@@ -27,7 +27,7 @@ def backup(
     """
     here = session.of(context)
     with here.open() as memory, bar("backup") as shown:
-        made = copy(memory.store, file, lambda done, of: _show(shown, done, of))
+        made = copy(memory.store, file, lambda done, of: _show(shown, done, of), own=here.own_files)
     if here.json:
         keys = None if made.keys is None else str(file.with_name(made.keys.name))
         document({"file": str(file), "bytes": made.size_bytes, "keys": keys})
@@ -59,7 +59,8 @@ def restore(
     if here.json:
         document({"database": here.settings.shown, "threads": found.threads, "entries": found.entries})
     else:
-        line(f"{here.settings.shown}: {found.threads:,} threads, {found.entries:,} entries; `everlog verify` proves it")
+        said = f"{count(found.threads, 'thread')}, {count(found.entries, 'entry', 'entries')}"
+        line(f"{here.settings.shown}: {said}; `everlog verify` proves it")
 
 
 def _show(shown: Bar, done: int, of: int | None) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from everlog import Everlog, EverlogError
+from everlog.conversation.database import unless_erased
 from everlog.store.migrate import HEAD
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.output import count, document, table
@@ -61,14 +62,14 @@ def _key_file(here: Session) -> Iterator[_Check]:
     if settings.keys_named_by is None:
         return
     yield _Check("keys", "ok", f"from {settings.keys_named_by}")
-    path = settings.key_file.expanduser() if settings.key_file is not None else None
+    path = settings.key_file
     if path is not None and path.exists() and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         yield _Check("key file", "todo", f"others may read {path}; chmod 600 it")
 
 
 def _engine(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
     sizes = ", ".join(f"{name} {size:,} bytes" for name, size in health.files(here.settings).items())
-    return _Check("tables", "ok", f"{health.engine(memory)}, schema {HEAD}{f'; {sizes}' if sizes else ''}")
+    return _Check("tables", "ok", f"{memory.store.engine_version()}, schema {HEAD}{f'; {sizes}' if sizes else ''}")
 
 
 def _encryption(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
@@ -78,7 +79,7 @@ def _encryption(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: A
     if state != "on":
         return _Check("encryption", "todo", f"{state}; `everlog encrypt` goes on")
     given = session.keys(here.settings)
-    old = health.wrappers(memory) - ({given.name} if given is not None else set())
+    old = memory.store.wrappers() - ({given.name} if given is not None else set())
     if old:
         return _Check("encryption", "todo", f"on; `everlog keys rotate` changes master key {', '.join(sorted(old))}")
     return _Check("encryption", "ok", f"on, master key {given.name if given is not None else ''}")
@@ -92,8 +93,8 @@ def _threads(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG0
 
 def _erasures(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
     if fix:
-        memory.resume()
-    receipts = memory.receipts()
+        health.settled(memory)
+    receipts = health.receipts(memory)
     waiting = [one for one in receipts if one.state != "done"]
     if not waiting:
         return _Check("erasures", "ok", f"{len(receipts):,}, all done")
@@ -105,8 +106,9 @@ def _erasures(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG
 def _trees(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
     if fix:
         for one in memory.threads():
-            pumped(memory.thread(one.key), one.key)
-    due = health.due(memory)
+            with unless_erased():
+                pumped(memory.thread(one.key), one.key)
+    due = memory.due()
     if due:
         return _Check("trees", "todo", f"{count(due, 'thread')} with lines to build; `everlog pump` builds them")
     return _Check("trees", "ok", "up to date")

@@ -3,6 +3,8 @@
 0 is done, 1 a failure, 2 something the user can put right, 130 stopped by Ctrl-C, 141 cut off by the reader of a pipe.
 """
 
+import errno
+import logging
 import os
 import sys
 import traceback
@@ -14,6 +16,19 @@ import everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.surfaces.cli.catalogue import hello, page
 from everlog.surfaces.cli.console import failure, line
+
+_ADVICE = {
+    errno.ENOENT: "does the folder exist?",
+    errno.ENOTDIR: "does the folder exist?",
+    errno.EACCES: "you may not do that there; name another place",
+    errno.EPERM: "you may not do that there; name another place",
+    errno.EROFS: "name a place that can be written",
+    errno.EISDIR: "name a file in it",
+    errno.ENAMETOOLONG: "name a shorter one",
+    errno.ENOSPC: "free some space and try again",
+    errno.EFBIG: "free some space and try again",
+    errno.EDQUOT: "free some space and try again",
+}
 
 DONE, FAILED, MISTAKEN, STOPPED, CUT_OFF = 0, 1, 2, 130, 141
 
@@ -49,6 +64,9 @@ def _run(arguments: Sequence[str]) -> int:
     elif arguments[0] == "--version":
         line(f"everlog {everlog.__version__}")
     else:
+        if "--debug" not in arguments:
+            # What libraries log, such as that a server does not answer, comes to one line of ours.
+            logging.getLogger().addHandler(logging.NullHandler())
         # Loaded here, so that what stands above is there at once.
         status: int = import_module("everlog.surfaces.cli.program").run(arguments)
         return status
@@ -64,7 +82,8 @@ def _explained(error: Exception, *, as_json: bool, debug: bool) -> int:
     if isinstance(error, EverlogError):
         said = str(error)
     elif isinstance(error, OSError) and error.strerror:
-        said = f"{error.filename or 'the output'}: {error.strerror}"
+        advice = _ADVICE.get(error.errno or 0) if error.filename else None
+        said = f"{error.filename or 'the output'}: {error.strerror}{f'; {advice}' if advice else ''}"
     else:
         again = "" if debug else "; the same command with --debug shows more"
         said = (

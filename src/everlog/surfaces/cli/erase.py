@@ -10,8 +10,8 @@ from everlog import Everlog, Mistake, Receipt
 from everlog.messages import JSON
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line, note
-from everlog.surfaces.cli.output import document, facts
-from everlog.surfaces.cli.threads import as_key
+from everlog.surfaces.cli.names import as_key, proposing
+from everlog.surfaces.cli.output import count, document, facts
 
 _STATES = {
     "done": "done: no piece of it was found in the files",
@@ -24,7 +24,9 @@ def erase(
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="KEY", parser=as_key, help="A thread. Forks keep what they share.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="All turns of an end user.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", parser=as_key, help="All turns of an end user.")
+    ] = None,
     whole_tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="ID", help="Everything of a tenant; only receipts stay.")
     ] = None,
@@ -45,7 +47,7 @@ def erase(
         raise Mistake(
             "name one of --thread, --user and --tenant to erase; --tenant before `erase` says whose thread or user it is"
         )
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         if not yes and not _agreed(memory, thread, user, whole_tenant):
             note("nothing was erased")
             raise typer.Exit(2)
@@ -57,7 +59,7 @@ def erase(
     if here.json:
         document(cast("dict[str, JSON]", asdict(receipt)))
     else:
-        _print(receipt)
+        _print(receipt, _named(thread, user, whole_tenant))
 
 
 def _agreed(memory: Everlog, thread: str | None, user: str | None, tenant: str | None) -> bool:
@@ -66,20 +68,26 @@ def _agreed(memory: Everlog, thread: str | None, user: str | None, tenant: str |
     Raises:
         Mistake: nobody is there to ask.
     """
+    what = _named(thread, user, tenant)
     if thread is not None:
-        what = f"thread {thread!r} with {memory.thread(thread).row().next:,} entries"
+        what += f" with {count(memory.thread(thread).row().next, 'entry', 'entries')}"
     else:
-        what = f"every turn of user {user!r}" if user is not None else f"everything of tenant {tenant!r}"
+        what = f"every turn of {what}" if user is not None else f"everything of {what}"
     if not sys.stdin or not sys.stdin.isatty():
         raise Mistake(f"this would erase {what} for good; say that you mean it with --yes")
     return typer.confirm(f"Erase {what} for good?", default=False, err=True)
 
 
-def _print(receipt: Receipt) -> None:
+def _named(thread: str | None, user: str | None, tenant: str | None) -> str:
+    kind, name = next((k, n) for k, n in (("thread", thread), ("user", user), ("tenant", tenant)) if n is not None)
+    return f"{kind} {name!r}"
+
+
+def _print(receipt: Receipt, target: str) -> None:
     facts(
         [
             ("receipt", receipt.id),
-            ("target", receipt.target),
+            ("target", target),
             ("state", _STATES.get(receipt.state, receipt.state)),
             ("threads", len(receipt.threads)),
             ("entries", receipt.entries),

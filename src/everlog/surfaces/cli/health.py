@@ -1,26 +1,9 @@
-"""What doctor and stats say of a database beside its threads: its engine, files, encryption and pending work."""
+"""What doctor and stats say of a database beside its threads: its files, encryption and pending erasures."""
 
-from functools import partial
-
-from everlog import Everlog
-from everlog.pump import rows as pump_rows
-from everlog.store import Unit
-from everlog.store import rows as store_rows
-from everlog.store.sqlite import SQLiteEngine
+from everlog import Everlog, Receipt
 from everlog.surfaces.config import Settings
 
 _ENCRYPTION = {"off": "off", "on": "begun, not finished", "complete": "on"}
-
-
-def engine(memory: Everlog) -> str:
-    """Return the engine and its version, such as `SQLite 3.40.1`."""
-    found = memory.store.engine
-    if isinstance(found, SQLiteEngine):
-        (version,) = found.maintain(lambda raw: raw.execute("SELECT sqlite_version()").fetchone())
-        return f"SQLite {version}"
-    with found.maintain() as raw:
-        row = raw.execute("SHOW server_version").fetchone()
-    return f"PostgreSQL {row[0] if row else ''}".strip()
 
 
 def encryption(memory: Everlog) -> str:
@@ -36,17 +19,15 @@ def files(settings: Settings) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in found if path.exists()}
 
 
-def wrappers(memory: Everlog) -> set[str]:
-    """Return the names of the master keys that tenants' keys are wrapped with."""
-    return {name for (name,) in memory.store.everywhere(lambda unit: unit.rows(store_rows.WRAPPERS))}
+def settled(memory: Everlog) -> list[Receipt]:
+    """Go on with what is left of erasures of all tenants, also of those that are gone; return their receipts."""
+    return [receipt for tenant in _tenants(memory) for receipt in memory.tenant(tenant).resume()]
 
 
-def due(memory: Everlog) -> int:
-    """Return how many of the tenant's threads have lines to build."""
-    ids = [memory.thread(one.key).id for one in memory.threads()]
-    return sum(memory.store.read(memory.name, partial(_is_due, thread=thread)) for thread in ids)
+def receipts(memory: Everlog) -> list[Receipt]:
+    """Return the receipts of all tenants, also of those that are gone."""
+    return [receipt for tenant in _tenants(memory) for receipt in memory.tenant(tenant).receipts()]
 
 
-def _is_due(unit: Unit, thread: str) -> bool:
-    row = unit.row(pump_rows.DUE, memory="tree", subject=thread)
-    return row is not None and row[1] is not None
+def _tenants(memory: Everlog) -> list[str]:
+    return memory.store.tenants(erased=True)

@@ -111,13 +111,9 @@ def retire(context: typer.Context) -> None:
     if len(given.keys) > 1:
         raise Mistake("give the newest master key alone; the others are to be destroyed before they are retired")
     with here.open() as memory:
-        if health.wrappers(memory) - {given.name}:
+        if memory.store.wrappers() - {given.name}:
             raise Mistake("some tenants' keys are wrapped by an older master key; run `everlog keys rotate` with both")
-        settled = [
-            receipt
-            for tenant in sorted({*memory.store.tenants(), memory.name})
-            for receipt in memory.tenant(tenant).resume()
-        ]
+        settled = health.settled(memory)
     done = sum(one.state == "done" for one in settled)
     if here.json:
         ids: list[JSON] = [one.id for one in settled if one.state == "done"]

@@ -1,5 +1,6 @@
 """What every command has in common: the shared options, and the database they lead to."""
 
+import os
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,8 @@ import everlog
 from everlog.errors import KeyTrouble, Mistake
 from everlog.surfaces import config
 from everlog.surfaces.config import Settings
+
+_NO_KEY = "this database is encrypted; name the file of its master key by --key-file, or set EVERLOG_MASTER_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,12 @@ class Session:
         """What the options and the environment say."""
         return config.settings(database=self.db, tenant=self.tenant, key_file=self.key_file)
 
+    @property
+    def own_files(self) -> list[Path]:
+        """The files that must not be written over: the database, and its master keys."""
+        settings = self.settings
+        return [path for path in (settings.path, settings.key_file) if path is not None]
+
     def open(self, *, create: bool = False, encrypting: bool = False) -> everlog.Everlog:
         """Open the database.
 
@@ -43,7 +52,13 @@ class Session:
             require(settings)
         if settings.path is None and find_spec("psycopg") is None:
             raise Mistake("a PostgreSQL database needs its driver: pip install 'everlog[postgres]'")
-        return everlog.open(settings.database, tenant=settings.tenant, keys=keys(settings), encrypting=encrypting)
+        given = keys(settings)
+        try:
+            return everlog.open(settings.database, tenant=settings.tenant, keys=given, encrypting=encrypting)
+        except KeyTrouble as error:
+            if given is None:
+                raise KeyTrouble(_NO_KEY) from error
+            raise
 
 
 def of(context: typer.Context) -> Session:
@@ -59,9 +74,9 @@ def require(settings: Settings) -> None:
         Mistake: it is not.
     """
     path = settings.path
-    if path is None or path.is_dir():
+    if path is None or os.path.isdir(path):  # noqa: PTH112 -- a name that is too long is no folder, and no error here
         return
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110 -- the same
         how = f"it is named by {settings.named_by}" if settings.named_by != "the default" else "that is the default"
         raise Mistake(
             f"there is no database {path.absolute()} ({how}); `everlog import FILE` makes it, --db names another"
@@ -77,7 +92,7 @@ def keys(settings: Settings) -> everlog.MasterKeys | None:
         KeyTrouble: they cannot be read.
     """
     if settings.key_file is not None:
-        return everlog.MasterKeys.read(settings.key_file.expanduser())
+        return everlog.MasterKeys.read(settings.key_file)
     if settings.key_text is None:
         return None
     try:

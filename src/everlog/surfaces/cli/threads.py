@@ -1,31 +1,21 @@
 """Commands about threads as they were said: list, show, export, fork."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from secrets import token_hex
+from typing import Annotated, BinaryIO
 
 import typer
 
 from everlog import Call, Entry, Everlog, Media, Mistake, Result, Thread, Unknown
-from everlog.jsonl import render_entry
+from everlog.conversation.database import unless_erased
+from everlog.jsonl import ENTRY, render_entry
+from everlog.store.newfile import expanded, place, refuse_own, unwritable
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
+from everlog.surfaces.cli.names import Key, Named, as_key, proposing, thread_named
 from everlog.surfaces.cli.output import array, count, document, table
-
-
-def as_key(word: str) -> str:
-    """Return a thread's key as it was typed, also where the locale is not UTF-8."""
-    try:
-        return os.fsencode(word).decode("utf-8")
-    except UnicodeDecodeError:
-        return word
-
-
-Key = Annotated[
-    str, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread; `everlog threads` lists them.")
-]
 
 
 def list_threads(context: typer.Context) -> None:
@@ -60,33 +50,63 @@ def list_threads(context: typer.Context) -> None:
 
 def show(
     context: typer.Context,
-    thread: Key,
+    thread: Named,
     first: Annotated[
         int, typer.Option("--from", metavar="N", min=0, help="First position; positions count from 0.")
     ] = 0,
     to: Annotated[int | None, typer.Option("--to", metavar="N", min=0, help="Last position, itself included.")] = None,
     last: Annotated[int | None, typer.Option("--last", metavar="N", min=1, help="Only the last N entries.")] = None,
+    told: Annotated[
+        bool, typer.Option("--instructions", help="What the model was told before the conversation instead.")
+    ] = False,
 ) -> None:
     """Print the entries of a thread.
+
+    System messages before the conversation are instructions: they stand beside the entries, and --instructions prints
+    them.
 
     Examples:
       everlog show holiday --last 10
       everlog show holiday --from 100 --to 119
+      everlog show holiday --instructions
       everlog show holiday --json
     """
     here = session.of(context)
     with here.open() as memory:
-        found = memory.thread(thread)
+        found = thread_named(memory, thread)
+        if told:
+            if first or to is not None or last is not None:
+                raise Mistake("--instructions goes without --from, --to and --last")
+            _instructions(found, as_json=here.json)
+            return
         entries = found.entries(*_span(found, first, to, last))
         if here.json:
             array(render_entry(entry) for entry in entries)
         else:
+            empty = True
             for entry in entries:
                 _print(entry)
+                empty = False
+            if empty:
+                note(f"{found.key} is empty")
+
+
+def _instructions(thread: Thread, *, as_json: bool) -> None:
+    texts = thread.instructions()
+    if as_json:
+        array(texts)
+        return
+    for n, words in enumerate(texts, 1):
+        line(f"[instructions {n} of {len(texts)}]")
+        text(f"{words}\n\n")
+    if not texts:
+        note(f"{thread.key} has no instructions")
 
 
 def _span(thread: Thread, first: int, to: int | None, last: int | None) -> tuple[int, int]:
     stop = thread.row().next
+    if first and first >= stop:
+        raise Mistake(f"there is no entry {first}: {thread.key} {_extent(stop)}")
     if last is not None:
         if first or to is not None:
             raise Mistake("--last goes without --from and --to")
@@ -96,22 +116,31 @@ def _span(thread: Thread, first: int, to: int | None, last: int | None) -> tuple
     return first, stop if to is None else min(stop, to + 1)
 
 
+def _extent(entries: int) -> str:
+    return f"has the entries 0 to {entries - 1}" if entries else "is empty"
+
+
 def export(
     context: typer.Context,
     thread: Annotated[
-        str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="THREAD", parser=as_key, help="Key of the thread, or how it begins.", show_default=False
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All threads, one after the other.")] = False,
     format_name: Annotated[str, typer.Option("--format", metavar="jsonl", help="The form; there is one.")] = "jsonl",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears when it is whole."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a new file, which appears when it is whole."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over FILE if it is there.")] = False,
 ) -> None:
     """Write threads as lines of JSON, one entry each.
 
     Every line has `i kind author text time`, the rest where there is something to say; `everlog import` reads it back
-    without a loss.
+    without a loss. The first line of a thread also has its key, title and instructions, and a thread without entries is
+    one line that says so.
 
     Examples:
       everlog export holiday > holiday.jsonl
@@ -122,6 +151,11 @@ def export(
         raise Mistake(f"there is no format {format_name!r}; the one there is, is jsonl")
     if (thread is None) != everything:
         raise Mistake("name a thread to export, or --all")
+    if force and output is None:
+        raise Mistake("--force goes with --output")
+    if output is not None:
+        output = expanded(output)
+        _refuse(output, here.own_files, force=force)
     with here.open() as memory:
         lines = _lines(memory, thread)
         if output is None:
@@ -129,10 +163,10 @@ def export(
                 console.write(data)
             return
         entries = 0
-        with _whole(output) as write:
+        with _whole(output, force=force) as write:
             for data in lines:
                 write(data)
-                entries += 1
+                entries += data.startswith(ENTRY)
     if here.json:
         document({"file": str(output), "entries": entries})
     else:
@@ -140,8 +174,12 @@ def export(
 
 
 def _lines(memory: Everlog, thread: str | None) -> Iterator[bytes]:
-    for key in [thread] if thread is not None else [one.key for one in memory.threads()]:
-        yield from memory.thread(key).export()
+    if thread is not None:
+        yield from thread_named(memory, thread).export()
+        return
+    for key in [one.key for one in memory.threads()]:
+        with unless_erased():
+            yield from memory.thread(key).export()
 
 
 def fork(
@@ -159,7 +197,7 @@ def fork(
       everlog fork holiday 12 holiday-by-train
     """
     here = session.of(context)
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         made = memory.thread(thread).fork(at, key, title=title)
     if here.json:
         document({"key": made.key, "entries": at, "forked_from": thread})
@@ -200,18 +238,38 @@ def _part(part: Media | Call | Result | Unknown) -> str | None:
             return None
 
 
+def _refuse(path: Path, own: list[Path], *, force: bool) -> None:
+    """Make sure that a file may be written; nothing of the database is, whatever is said."""
+    if path.is_dir():
+        raise Mistake(f"{path} is a folder; name a file in it")
+    refuse_own(path, own)
+    if path.is_file() and not force:
+        raise Mistake(f"{path} exists already; name another file, or write over it with --force")
+
+
 @contextmanager
-def _whole(path: Path) -> Iterator[Callable[[bytes], object]]:
+def _whole(path: Path, *, force: bool) -> Iterator[Callable[[bytes], object]]:
     """Open a file that appears under its name only when all of it is there; a pipe or device is written at once."""
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file.write
         return
-    part = path.with_name(f"{path.name}.part")
+    path = path.resolve()
+    part = path.with_name(f"{path.name[:200]}.{token_hex(4)}.part")
     try:
-        with part.open("wb") as file:
+        with _new(part) as file:
             yield file.write
-        part.replace(path)
+        if force:
+            part.replace(path)
+        else:
+            place(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _new(path: Path) -> BinaryIO:
+    try:
+        return path.open("xb")
+    except OSError as error:
+        raise unwritable(path.parent, error) from error

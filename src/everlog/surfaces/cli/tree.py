@@ -1,26 +1,35 @@
 """Commands about the tree of a thread: view, zoom, read, date, search, pump, rebuild."""
 
+import re
+import shlex
 from typing import Annotated
 
 import typer
 
-from everlog import Mistake, StoreUnavailable, Thread
+from everlog import Erased, Mistake, StoreUnavailable, Thread, UnknownThread
 from everlog.pump import Ran
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
+from everlog.surfaces.cli.names import Key, Label, Named, as_key, as_label, as_position, proposing, thread_named
 from everlog.surfaces.cli.output import count, document
 from everlog.surfaces.cli.progress import bar
-from everlog.surfaces.cli.threads import Key, as_key
 from everlog.tokens import bytes_for, size_bytes
 
 DEFAULT_BYTES = 8_000
 
-Position = Annotated[int, typer.Argument(metavar="ID", help="Position of the message; positions count from 0.")]
+_LABEL = re.compile(r"(\d+)\+(\d+)\|")
+
+Position = Annotated[
+    int,
+    typer.Argument(
+        metavar="ID", parser=as_position, help="Position of the message, counted from 0; 24+1 is the same as 24."
+    ),
+]
 
 
 def view(
     context: typer.Context,
-    thread: Key,
+    thread: Named,
     budget_bytes: Annotated[
         int | None,
         typer.Option("--bytes", metavar="N", help="Budget in UTF-8 bytes, at least 256.", show_default=False),
@@ -32,8 +41,9 @@ def view(
 ) -> None:
     """Print a whole thread within a budget.
 
-    Each line is `id+n|text`: n messages from message id on. The view and nothing else goes to standard output, and never
-    more bytes than asked for (8,000 if nothing is said); `everlog zoom THREAD id n` opens a line.
+    Each line is `id+n|text`: n messages from message id on, in one line. `24+1|` is message 24 itself, `16+8|` stands
+    for the messages 16 to 23, and `everlog zoom THREAD 16+8` opens it into the two lines it was made of. The view and nothing else goes to standard output, and never
+    more bytes than asked for (8,000 if nothing is said). What is missing of the tree is built first.
 
     Examples:
       everlog view holiday --bytes 4000
@@ -50,14 +60,14 @@ def view(
         else budget_bytes
     )
     with here.open() as memory:
-        found = memory.thread(thread)
+        found = thread_named(memory, thread)
         if not as_is:
             _build(found)
         shown = found.tree.shown(budget)
     if here.json:
         document(
             {
-                "thread": thread,
+                "thread": found.key,
                 "budget_bytes": budget,
                 "size_bytes": size_bytes(shown.text),
                 "entries": shown.count,
@@ -67,32 +77,45 @@ def view(
         )
     else:
         text(shown.text + ("\n" if console.is_terminal() else ""))
+        if console.is_terminal() and (hint := _hint(thread, shown.view_lines)):
+            note(hint)
 
 
 def zoom(
     context: typer.Context,
-    thread: Key,
-    first: Position,
-    size: Annotated[int, typer.Argument(metavar="N", help="How many messages the line covers.")] = 1,
+    thread: Named,
+    label: Annotated[
+        Label,
+        typer.Argument(metavar="ID", parser=as_label, help="Label of the line, such as 64+32, or its first message."),
+    ],
+    n: Annotated[
+        int | None, typer.Argument(metavar="N", help="How many messages the line covers; 1 if nothing says so.")
+    ] = None,
 ) -> None:
     """Open a line of a view: its two halves, or the message.
 
     Examples:
-      everlog zoom holiday 64 32     opens the line 64+32
+      everlog zoom holiday 64+32     opens the line that begins with 64+32|
+      everlog zoom holiday 64 32     the same
       everlog zoom holiday 71        prints message 71
     """
     here = session.of(context)
+    first = label.first
+    if n is not None and label.size not in {None, n}:
+        raise Mistake(f"{first}+{label.size} is the label of {label.size} messages, not of {n}; give one of the two")
+    size = next((number for number in (n, label.size) if number is not None), 1)
     with here.open() as memory:
-        opened = memory.thread(thread).tree.zoom(first, size)
+        found = thread_named(memory, thread)
+        opened = found.tree.zoom(first, size)
     if here.json:
-        document({"thread": thread, "id": first, "n": size, "text": opened})
+        document({"thread": found.key, "id": first, "n": size, "text": opened})
     else:
         line(opened)
 
 
 def read(
     context: typer.Context,
-    thread: Key,
+    thread: Named,
     position: Position,
     page: Annotated[int, typer.Option("--page", metavar="P", min=0, help="Which page; pages count from 0.")] = 0,
 ) -> None:
@@ -106,11 +129,11 @@ def read(
     """
     here = session.of(context)
     with here.open() as memory:
-        tree = memory.thread(thread).tree
-        found, said = tree.page(position, page), tree.date(position)
+        named = thread_named(memory, thread)
+        found, said = named.tree.page(position, page), named.tree.date(position)
     if here.json:
         document(
-            {"thread": thread, "id": position, "page": page, "pages": found.pages, "date": said, "text": found.words}
+            {"thread": named.key, "id": position, "page": page, "pages": found.pages, "date": said, "text": found.words}
         )
     else:
         text(found.words)
@@ -118,7 +141,7 @@ def read(
             line(f"\n{found.note}" if found.note else "")
 
 
-def date(context: typer.Context, thread: Key, position: Position) -> None:
+def date(context: typer.Context, thread: Named, position: Position) -> None:
     """Print when a message was said.
 
     Example:
@@ -126,16 +149,17 @@ def date(context: typer.Context, thread: Key, position: Position) -> None:
     """
     here = session.of(context)
     with here.open() as memory:
-        said = memory.thread(thread).tree.date(position)
+        found = thread_named(memory, thread)
+        said = found.tree.date(position)
     if here.json:
-        document({"thread": thread, "id": position, "date": said})
+        document({"thread": found.key, "id": position, "date": said})
     else:
         line(said)
 
 
 def search(
     context: typer.Context,
-    thread: Key,
+    thread: Named,
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", parser=as_key, help="At most eight are used.")],
     before: Annotated[
         int | None,
@@ -157,13 +181,14 @@ def search(
     """
     here = session.of(context)
     with here.open() as memory:
-        tree = memory.thread(thread).tree
+        named = thread_named(memory, thread)
+        tree = named.tree
         view = None if budget_bytes is None else tree.shown(budget_bytes)
         found = tree.search(" ".join(words), before, view=view)
     if here.json:
         document(
             {
-                "thread": thread,
+                "thread": named.key,
                 "words": found.words,
                 "hits": [{"id": hit.i, "words": hit.words, "date": hit.date, "line": hit.line} for hit in found.hits],
                 "searched": {"from": found.start, "to": found.stop - 1, "stopped": found.stopped},
@@ -190,12 +215,17 @@ def pump(
     here = session.of(context)
     built = 0
     unfinished: list[tuple[str, str]] = []
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
-            ran = pumped(memory.thread(name), name)
+            try:
+                ran = pumped(memory.thread(name), name)
+            except (UnknownThread, Erased):
+                if thread is not None:
+                    raise
+                continue  # erased since the threads were listed
             built += ran.steps
-            if not ran.done:
+            if not ran.done and (thread is not None or ran.reason != "erased"):
                 unfinished.append((name, ran.reason or "another process is at it"))
     if here.json:
         document({"threads": len(names), "lines": built, "unfinished": [name for name, _ in unfinished]})
@@ -215,7 +245,7 @@ def rebuild(context: typer.Context, thread: Key) -> int:
       everlog rebuild holiday
     """
     here = session.of(context)
-    with here.open() as memory:
+    with here.open() as memory, proposing(memory, thread):
         found = memory.thread(thread)
         dropped = found.tree.rebuild()
         ran = pumped(found, thread)
@@ -232,6 +262,17 @@ def pumped(thread: Thread, label: str) -> Ran:
     """Bring a thread's tree up to date, with a bar for people."""
     with bar(label) as shown:
         return thread.pump(on_progress=lambda done, left: shown.to(done, done + left))
+
+
+def _hint(thread: str, lines: list[str]) -> str | None:
+    """Explain the labels of a view by one of its own, the first that covers several messages."""
+    labels = [found for shown in lines if (found := _LABEL.match(shown)) is not None]
+    if not labels:
+        return None
+    first, n = next((one for one in labels if one[2] != "1"), labels[0]).groups()
+    label = f"{first}+{n}"
+    covers = f"message {first}" if n == "1" else f"messages {first} to {int(first) + int(n) - 1}"
+    return f"{label}| is {covers}; open any line: everlog zoom {shlex.quote(thread)} {label}"
 
 
 def _build(thread: Thread) -> None:

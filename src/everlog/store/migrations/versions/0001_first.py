@@ -108,6 +108,7 @@ def upgrade() -> None:
         sa.Column("wrapper", sa.String(32), nullable=False),
         sa.Column("report", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "id", name="pk_receipt"),
+        everyone=True,
     )
     make_table(
         "request",

@@ -1,0 +1,81 @@
+"""As `test_crash.py`, where a model makes the lines, what was opened is counted, and a tenant is erased in the end."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import everlog
+from everlog import Everlog
+from everlog.store import open_store
+from everlog.testing.failpoints import Death, run
+from tests.acceptance import crash_model_script as script
+from tests.acceptance.crash_script import KEYS, acknowledged, home, receipts, words
+from tests.acceptance.test_crash import ENCRYPTING, EVERYWHERE, PIECE, ROTATING, RUN, whole
+from tests.conformance.log_model import dump
+
+PIECES = {text[i : i + PIECE].encode() for text in script.everything() for i in range(len(text) - PIECE + 1)}
+WITH_A_MODEL = {
+    *("upgrade", "log.append", "pump.claim", "pump.try", "pump.write", "pump.release", "pump.finish"),
+    *("tree.digs", "tree.rebuild", "erase.begin", "erase.tenant", "erase.rows_gone", "erase.receipt"),
+}
+"""Every unit of work that this script is killed in."""
+
+
+def pieces_in(folder: Path) -> set[bytes]:
+    """Return every piece of 8 bytes of any words in any file of a folder."""
+    runs = [found[0] for path in folder.iterdir() for found in RUN.finditer(path.read_bytes())]
+    return {found[i : i + PIECE] for found in runs for i in range(len(found) - PIECE + 1)} & PIECES
+
+
+@pytest.mark.parametrize("live", [script.plain, script.sealed], ids=["plain", "encrypted"])
+def test_lines_of_a_model_survive_a_death_at_every_commit_and_a_tenant_goes_whole(
+    live: Callable[[Path], None], record_property: Callable[[str, object], None]
+):
+    keys = KEYS if live is script.sealed else None
+
+    def check(folder: Path, death: Death) -> None:
+        look(folder, keys is not None)
+        with Everlog(open_store(home(folder) / "everlog.db", keys=keys)) as memory:
+            whole(memory)
+            done = acknowledged(folder)
+            if "said" in done and not receipts(memory):
+                assert [entry.text for entry in memory.thread("long").entries()] == script.said()
+            if "made again" in done and not receipts(memory):
+                assert len(dump(memory.store, memory.name)["node"]) == 2 * script.MESSAGES - 1
+        live(folder)
+        look(folder, keys is not None)
+        with Everlog(open_store(home(folder) / "everlog.db", keys=keys)) as memory:
+            whole(memory)
+            texts = {one.key: [entry.text for entry in memory.thread(one.key).entries()] for one in memory.threads()}
+            assert texts == {"after": [words("after", 60)]}, death
+            assert {*receipts(memory)} == {"done"}
+            assert {name for name, rows in dump(memory.store, memory.name).items() if rows} <= LEFT
+
+    report = run(live, check, hits=1)
+    record_property("told", f"{live.__name__}, with a model: {report}")
+    assert {death.point.rpartition(".")[0] for death in report.deaths} == WITH_A_MODEL
+
+
+LEFT = {"tenant", "thread", "entry", "turn", "due", "wrapped_key"}
+"""The tables that a tenant with one thread of one message has rows in."""
+
+
+def look(folder: Path, sealed: bool) -> None:
+    """No file holds a piece of any words if it is sealed, nor of those that were erased if it is not."""
+    found = pieces_in(home(folder))
+    if sealed:
+        assert found == set()
+    elif "erased" in acknowledged(folder):
+        after = words("after", 60).encode()
+        assert all(piece in after for piece in found)
+
+
+def test_every_unit_that_commits_is_killed_in_one_of_the_crash_tests():
+    source = Path(everlog.__file__).parent
+    named = {name for path in source.rglob("*.py") for name in NAMED.findall(path.read_text("utf-8"))}
+    assert named | {"upgrade"} == EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL
+
+
+NAMED = re.compile(r'\bname="([a-z]+\.[a-z_]+)"')
