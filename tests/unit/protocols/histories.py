@@ -143,7 +143,7 @@ def talks(draw):
     number = 0
     words = st.sampled_from(["ok", "a word", "zwei\nZeilen", "höchst \U0001f980"])
     for _ in range(draw(st.integers(1, 4))):
-        out.append(Message(kind="user", text=draw(words), parts=draw(st.lists(media, max_size=1)) and (draw(media),)))
+        out.append(Message(kind="user", text=draw(words), parts=tuple(draw(st.lists(media, max_size=1)))))
         for _ in range(draw(st.integers(0, 2))):
             calls = [f"call_{number + k}" for k in range(draw(st.integers(1, 2)))]
             number += len(calls)
