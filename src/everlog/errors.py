@@ -7,6 +7,8 @@
     │   ├── Conflict            the same client key or id, with other content
     │   ├── BudgetTooSmall      a view budget under 256 bytes
     │   ├── PartTooLarge        an image, sound or file above the limit
+    │   ├── UnknownModel        no such model at any provider, or at the one that was named
+    │   ├── UnsupportedAttachment  an image, sound or file that a model's protocol cannot carry
     │   ├── BadImport           a file, or a conversation in it, that cannot be read
     │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
     └── Trouble               the world is in the way: disk, lock, server, damage
@@ -56,6 +58,14 @@ class BudgetTooSmall(Mistake):
 
 class PartTooLarge(Mistake):
     """An image, sound or file is larger than the store takes."""
+
+
+class UnknownModel(Mistake):
+    """No provider has a model of that name, as far as is known."""
+
+
+class UnsupportedAttachment(Mistake):
+    """A model's protocol has no form for an image, a sound or a file of this type."""
 
 
 class BadImport(Mistake):
