@@ -1,7 +1,7 @@
 """What was tried, and what it took: one row for each request that went out, retries and fallbacks included."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 

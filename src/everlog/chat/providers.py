@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from everlog.errors import Mistake, MissingCredentials
+from everlog.errors import MissingCredentials, Mistake
 from everlog.registry import Provider
 
 
@@ -49,10 +49,11 @@ def endpoint(
     """Return where a provider is, and how to be let in.
 
     Args:
+        provider: what is known of it.
         environ: where key and address are looked up if they are not given: `OPENAI_API_KEY`, `OPENAI_BASE_URL`.
         api_key: the key; "" for none.
         base_url: another server that speaks the provider's protocols; it may do without a key.
-        headers: more headers for each request.
+        headers: more headers for each request; they belong to the endpoint, and win over those of a chat.
 
     Raises:
         MissingCredentials: the provider wants a key, and there is none; or no header can carry it.
@@ -62,7 +63,9 @@ def endpoint(
     place = (url or provider.base_url).rstrip("/")
     if not re.match(r"https?://[^/\s]", place):
         raise Mistake(f"the base_url of {provider.name} begins with http:// or https:// and names a host")
-    found = api_key if api_key is not None else next((one for name in provider.key_names if (one := environ.get(name))), "")
+    found = (
+        api_key if api_key is not None else next((one for name in provider.key_names if (one := environ.get(name))), "")
+    )
     key = found.strip()
     if not key and provider.key_names and api_key is None and not url:
         names = " or ".join(provider.key_names)

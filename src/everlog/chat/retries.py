@@ -48,13 +48,14 @@ def pause_s(retry: Retry, error: ProviderTrouble, tried: int, chance: float) -> 
     """Return how long to wait before the next try, in seconds; None to give up.
 
     Args:
+        retry: how often, and how patiently.
         error: why the last try failed.
         tried: how many there were, at least 1.
         chance: random, from 0 to below 1.
     """
     if tried > retry.retries or not isinstance(error, TRANSIENT) or error.kind in LASTING:
         return None
-    pause = min(retry.cap_s, retry.first_s * 2 ** (tried - 1) * (1 + retry.jitter * chance))
+    pause = min(retry.cap_s, retry.first_s * 2.0 ** (tried - 1) * (1 + retry.jitter * chance))
     if error.retry_after_s is None:
         return pause
     return None if error.retry_after_s > retry.cap_s else max(pause, error.retry_after_s)
@@ -75,7 +76,8 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     resets = [
         wait
         for name, value in headers.items()
-        if "ratelimit" in name and "reset" in name and headers.get(name.replace("reset", "remaining"), "0").strip() == "0"
+        if "ratelimit" in name and "reset" in name
+        if headers.get(name.replace("reset", "remaining"), "0").strip() == "0"
         if (wait := _span(value) if _span(value) is not None else _until(value, now)) is not None
     ]
     return max(resets, default=None)

@@ -6,6 +6,7 @@ event loop one client serves all calls of that loop, since there a call is stopp
 """
 
 import asyncio
+import atexit
 import contextlib
 import os
 import socket
@@ -231,8 +232,10 @@ class AsyncWire:
 
 @cache
 def shared_wire() -> Wire:
-    """Return the wire of this process."""
-    return Wire()
+    """Return the wire of this process; its idle connections are closed as the process ends."""
+    wire = Wire()
+    atexit.register(wire.close_idle)
+    return wire
 
 
 @cache
