@@ -146,5 +146,5 @@ def _inlined(message: Message) -> Message:
 def _block(media: Media) -> str:
     """Return a text as a block that nothing in it can close."""
     name = re.sub(r'[<>"\n]', "_", media.name or "text")
-    words = (media.content or b"").decode("utf-8", "replace")
-    return f'<file name="{name}" type="{media.media_type}">\n{re.sub("</(?=file)", "<\\/", words, flags=re.IGNORECASE)}\n</file>'
+    words = re.sub("</(?=file)", r"<\\/", (media.content or b"").decode("utf-8", "replace"), flags=re.IGNORECASE)
+    return f'<file name="{name}" type="{media.media_type}">\n{words}\n</file>'

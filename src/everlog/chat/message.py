@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from everlog.chat.attachments import attachments
 from everlog.chat.ledger import Attempt
 from everlog.chat.tools import Answered, ToolCall
 from everlog.errors import BadReply, Mistake, expect
-from everlog.messages import JSON, Call, Media, Message, Result
+from everlog.messages import JSON, Call, Media, Message, Part, Result
 from everlog.protocols.exchange import CallDelta, Citation, Delta, Finish, Reply, Said, Step, TextDelta
 from everlog.protocols.shapes import dumps
 
@@ -151,7 +151,8 @@ def system_message(text: str, *, cached: bool = False) -> ChatMessage:
 
 def result_message(call: ToolCall, answer: Answered) -> ChatMessage:
     """Return what a tool answered."""
-    parts = (Result(call_id=call.id, name=call.name, failed=answer.failed), *_placed(answer.attachments, answer.text))
+    parts: tuple[Part, ...] = (Result(call_id=call.id, name=call.name, failed=answer.failed),)
+    parts += _placed(answer.attachments, answer.text)
     message = Message(kind="tool_result", text=answer.text, author=call.name, parts=parts)
     return ChatMessage(said=Said(messages=(message,)))
 
@@ -213,10 +214,7 @@ def _of_mapping(value: Mapping[str, Any]) -> tuple[Message, ...]:
 
 def _placed(media: Sequence[Media], text: str) -> tuple[Media, ...]:
     """Return attachments as they stand behind the words."""
-    return tuple(
-        Media(media_type=one.media_type, content=one.content, url=one.url, name=one.name, offset=len(text))
-        for one in media
-    )
+    return tuple(replace(one, offset=len(text)) for one in media)
 
 
 def _call(value: Any) -> Message:

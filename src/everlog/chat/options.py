@@ -163,8 +163,8 @@ def number_of(given: Any, what: str, *, least: float, whole: bool = False) -> An
     """
     if given is None:
         return None
-    kind: tuple[type, ...] = (int,) if whole else (int, float)
-    if isinstance(given, bool) or not isinstance(given, kind) or not given >= least:
+    is_number = type(given) is int or (type(given) is float and not whole)
+    if not is_number or not given >= least:
         raise Mistake(f"{what} is None or {'a whole' if whole else 'a'} number of at least {least}, not {given!r}")
     return given
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from everlog.chat.effects import Begin, Call, Drop, Next, Program
+from everlog.chat.effects import Begin, Call, Drop, Mode, Next, Program
 from everlog.chat.message import result_message
 from everlog.chat.pending import open_calls
 from everlog.chat.schemas import Unfit
@@ -24,10 +24,8 @@ def run_tools(state: State) -> Program[None]:
         state.cancel.check()
         yield from _add(state, call, denied(call.name))
     calls = [call for call, decision in decisions if decision is True]
-    if state.tool_options.concurrency is None:
-        yield from _in_turn(state, calls)
-    else:
-        yield from _beside_each_other(state, calls)
+    mode = state.tool_options.concurrency
+    yield from _in_turn(state, calls) if mode is None else _beside_each_other(state, calls, mode)
     if calls and state.tool_options.choice not in FREE_CHOICES:
         state.tool_options = replace(state.tool_options, choice=None)
 
@@ -41,21 +39,21 @@ def _in_turn(state: State, calls: Sequence[ToolCall]) -> Program[None]:
         yield from _add(state, call, answer, is_announced=True)
 
 
-def _beside_each_other(state: State, calls: Sequence[ToolCall]) -> Program[None]:
+def _beside_each_other(state: State, calls: Sequence[ToolCall], mode: Mode) -> Program[None]:
     """Run calls at once and add what they answer as they end.
 
     Where one raises, the others are still waited for and their answers kept: a tool runs once. After a cancel nothing
     is kept.
     """
     stopped: list[ToolCall] = []
-    batch = yield Begin(tuple(_worker(state, call, stopped) for call in calls), state.tool_options.concurrency)
+    batch = yield Begin(tuple(_worker(state, call, stopped) for call in calls), mode)
     raised: BaseException | None = None
     try:
         while (ended := (yield Next(batch))) is not None:
             if isinstance(ended.error, Cancelled):
                 raise ended.error
             raised = raised or ended.error
-            if ended.error is None:
+            if ended.value is not None:
                 yield from _add(state, calls[ended.index], ended.value)
     finally:
         yield Drop(batch)
@@ -64,10 +62,10 @@ def _beside_each_other(state: State, calls: Sequence[ToolCall]) -> Program[None]
 
 
 def _worker(state: State, call: ToolCall, stopped: list[ToolCall]) -> Any:
-    def program() -> Program[Answered]:
+    def program() -> Program[Answered | None]:
+        if stopped:
+            return None
         try:
-            if stopped:
-                raise Cancelled("cancelled by the caller")
             state.cancel.check()
             answer = yield from _run(state, call)
             state.cancel.check()

@@ -34,7 +34,9 @@ class Config:
     clock: Clock = field(default_factory=SystemClock)
     """Where time and chance come from."""
     timeouts: Timeouts = Timeouts()
+    """The longest silences of a connection."""
     retry: Retry = Retry()
+    """How often, and how patiently, a request is sent again."""
     registry: Registry | None = None
     """What is known of models and providers; None is what ships with Everlog."""
     environ: Mapping[str, str] | None = field(default=None, repr=False)

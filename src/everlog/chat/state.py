@@ -39,7 +39,7 @@ class State:
         self.tools: dict[str, Tool] = {}
         self.tool_options = ToolOptions(concurrency=concurrency_of(None, config.tool_concurrency))
         self.fallbacks: tuple[Route, ...] = ()
-        self.fallback_errors = TRANSIENT
+        self.fallback_errors: tuple[type[BaseException], ...] = TRANSIENT
         self.temperature: float | None = None
         self.max_output_tokens: int | None = None
         self.thinking: Thinking | None = None

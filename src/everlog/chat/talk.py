@@ -110,6 +110,7 @@ class Talk(Settings):
         """Say what holds for the whole conversation, in the place of what was said so before; None removes it.
 
         Args:
+            text: the words.
             append: keep what was said so before.
             cache_until_here: end here what the provider is to cache.
         """

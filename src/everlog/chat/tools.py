@@ -132,7 +132,7 @@ def _made(
     requires_approval: bool | Resolver = False,
     strict: bool | None = None,
 ) -> Tool:
-    name = name or getattr(function, "__name__", "")
+    name = name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise Mistake(f"{name!r} cannot be the name of a tool; it has 1 to 64 letters, digits, _ or -: give name=")
     if inspect.iscoroutinefunction(requires_approval):
