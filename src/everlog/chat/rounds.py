@@ -87,7 +87,7 @@ def _run(state: State, call: ToolCall) -> Program[Answered]:
         arguments = tool.fitted(call)
     except Unfit as error:
         return (yield from _refuse(state, invalid_arguments(error)))
-    result = yield Call(tool.function, (), arguments)
+    result = yield Call(tool.function, (), arguments, blocking=True)
     yield from state.fire("after_tool_result", result)
     return answered(result)
 
