@@ -123,7 +123,9 @@ def test_a_resolver_beats_a_decision_and_a_decision_beats_the_checker(chatting):
     def never(call: ToolCall) -> bool:
         return False
 
-    talk = chatting(called(LOG, ("c3", "remove", {"name": "tmp"}), ("c4", "remove", {"name": "etc"})), Answer(text="Ok."))
+    talk = chatting(
+        called(LOG, ("c3", "remove", {"name": "tmp"}), ("c4", "remove", {"name": "etc"})), Answer(text="Ok.")
+    )
     talk.chat.with_tools(
         tool(requires_approval=never)(delete.function), tool(name="remove", requires_approval=True)(delete.function)
     )

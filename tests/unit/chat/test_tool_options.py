@@ -56,7 +56,9 @@ def test_another_choice_is_refused_with_the_valid_ones(chatting, given):
 
 
 @pytest.mark.covers("chat A.1 37")
-@pytest.mark.parametrize(("choice", "after"), [("required", None), ("weather", None), ("auto", "auto"), ("none", "none")])
+@pytest.mark.parametrize(
+    ("choice", "after"), [("required", None), ("weather", None), ("auto", "auto"), ("none", "none")]
+)
 def test_a_choice_that_forces_a_call_is_forgotten_once_tools_ran(talk, choice, after):
     talk = talk(TWO, Answer(text="Sun."))
     talk.chat.with_tools(weather).with_tool_options(choice=choice)
