@@ -22,7 +22,7 @@ import httpx2
 
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import Request, Response, Timeouts
-from everlog.chat.loops import interruptible
+from everlog.chat.loops import Waits
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
 IDLE_LANES = 20
@@ -48,10 +48,10 @@ NEVER_SENT = (
 class Lane:
     """A client with one connection, used by one call at a time."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, trusted: ssl.SSLContext) -> None:
         self.place = place
         limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_S)
-        self.client = httpx2.Client(headers=HEADERS, limits=limits, verify=_trusted())
+        self.client = httpx2.Client(headers=HEADERS, limits=limits, verify=trusted)
         self._stream: Any = None
 
     def watch(self, event: str, facts: dict[str, Any]) -> None:
@@ -70,16 +70,19 @@ class Lane:
 class Flow:
     """A response under way, on its lane."""
 
-    def __init__(self, lane: Lane, response: httpx2.Response) -> None:
+    def __init__(self, lane: Lane, response: httpx2.Response, cancel: Cancel) -> None:
         self.lane = lane
         self.response = response
-        self.pieces: Iterator[bytes] = response.iter_bytes()
+        self.cancel = cancel
+        self.pieces = _pieces(response)
 
 
 class Wire:
     """Blocking HTTP."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
+        self._trusted = trusted
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: dict[str, list[Lane]] = defaultdict(list)
@@ -87,42 +90,35 @@ class Wire:
     def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
         lane = self._lane(request.url)
+        flows = False
         try:
-            with cancel.stopping(lane.cut):
-                built = lane.client.build_request(
-                    request.method,
-                    request.url,
-                    content=request.body,
-                    headers=request.headers,
-                    timeout=_timeout(request.timeouts),
-                    extensions={"trace": lane.watch},
-                )
-                response = lane.client.send(built, stream=stream)
-                if stream and not response.is_success:
-                    response.read()
-        except httpx2.HTTPError as error:
+            cancel.watch(lane.cut)
+            built = _built(lane.client, request, {"trace": lane.watch})
+            response = lane.client.send(built, stream=stream)
+            flows = stream and response.is_success
+            if stream and not flows:
+                response.read()
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            cancel.unwatch(lane.cut)
             lane.client.close()
-            _failed(error, request.url)
-        except BaseException:
-            lane.client.close()
-            raise
+            _raise(error, cancel, request.url)
         headers = _headers(response)
-        if stream and response.is_success:
-            return Response(status=response.status_code, headers=headers, connection=Flow(lane, response))
+        if flows:
+            return Response(status=response.status_code, headers=headers, connection=Flow(lane, response, cancel))
+        cancel.unwatch(lane.cut)
         self._keep(lane)
         return Response(status=response.status_code, headers=headers, body=response.content)
 
-    def receive(self, flow: Flow, cancel: Cancel) -> bytes:
+    def receive(self, flow: Flow) -> bytes:
         """Return the next bytes; none at the end."""
         try:
-            with cancel.stopping(flow.lane.cut):
-                return next(flow.pieces, b"")
-        except httpx2.HTTPError as error:
-            _failed(error, flow.lane.place)
+            return next(flow.pieces, b"")
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, flow.cancel, flow.lane.place)
 
     def close(self, flow: Flow, *, is_over: bool = False) -> None:
         """Be done with a response; see `effects.Close`."""
-        if is_over and not flow.response.is_closed:
+        if is_over:
             timer = threading.Timer(LAST_WAIT_S, flow.lane.cut)
             timer.daemon = True
             timer.start()
@@ -130,6 +126,7 @@ class Wire:
                 for _ in flow.pieces:
                     pass
             timer.cancel()
+        flow.cancel.unwatch(flow.lane.cut)
         flow.response.close()
         self._keep(flow.lane)
 
@@ -147,7 +144,7 @@ class Wire:
             if self._process != os.getpid():  # a fork must not write into the connections of its parent
                 self._process = os.getpid()
                 self._idle = defaultdict(list)
-            return self._idle[place].pop() if self._idle[place] else Lane(place)
+            return self._idle[place].pop() if self._idle[place] else Lane(place, self._trusted or _trusted())
 
     def _keep(self, lane: Lane) -> None:
         lane.client.cookies.clear()
@@ -160,51 +157,55 @@ class Wire:
 class AsyncFlow:
     """A response under way, on its loop."""
 
-    def __init__(self, response: httpx2.Response, place: str) -> None:
+    def __init__(self, response: httpx2.Response, place: str, cancel: Cancel, waits: Waits) -> None:
         self.response = response
         self.place = place
-        self.pieces: AsyncIterator[bytes] = response.aiter_bytes()
+        self.cancel = cancel
+        self.waits = waits
+        self.pieces = _async_pieces(response)
 
 
 class AsyncWire:
     """HTTP on event loops: one client for each, which is closed as the loop shuts down its generators."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
+        self._trusted = trusted
         self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None]]] = {}
 
     async def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
         client = await self._client()
-        built = client.build_request(
-            request.method,
-            request.url,
-            content=request.body,
-            headers=request.headers,
-            timeout=_timeout(request.timeouts),
-        )
+        waits = Waits(cancel)
+        flows = False
         try:
-            response = await interruptible(client.send(built, stream=stream), cancel)
-            if stream and not response.is_success:
-                await response.aread()
-        except httpx2.HTTPError as error:
-            _failed(error, request.url)
-        headers = _headers(response)
+            response = await waits.on(client.send(_built(client, request, {}), stream=stream))
+            flows = stream and response.is_success
+            if stream and not flows:
+                await waits.on(response.aread())
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, cancel, request.url)
+        finally:
+            if not flows:
+                waits.end()
         client.cookies.clear()
-        if stream and response.is_success:
-            flow = AsyncFlow(response, _place(request.url))
+        headers = _headers(response)
+        if flows:
+            flow = AsyncFlow(response, _place(request.url), cancel, waits)
             return Response(status=response.status_code, headers=headers, connection=flow)
         return Response(status=response.status_code, headers=headers, body=response.content)
 
-    async def receive(self, flow: AsyncFlow, cancel: Cancel) -> bytes:
+    async def receive(self, flow: AsyncFlow) -> bytes:
         """Return the next bytes; none at the end."""
         try:
-            return await interruptible(anext(flow.pieces, b""), cancel)
-        except httpx2.HTTPError as error:
-            _failed(error, flow.place)
+            return await flow.waits.on(anext(flow.pieces, b""))
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, flow.cancel, flow.place)
 
     async def close(self, flow: AsyncFlow, *, is_over: bool = False) -> None:
         """Be done with a response; see `effects.Close`."""
-        if is_over and not flow.response.is_closed:
+        flow.waits.end()
+        if is_over:
             with contextlib.suppress(httpx2.HTTPError, TimeoutError):
                 async with asyncio.timeout(LAST_WAIT_S):
                     async for _ in flow.pieces:
@@ -215,7 +216,8 @@ class AsyncWire:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_LANES, keepalive_expiry=KEEP_S)
-            client = httpx2.AsyncClient(headers=HEADERS, limits=limits, verify=_trusted())
+            trusted = self._trusted or _trusted()
+            client = httpx2.AsyncClient(headers=HEADERS, limits=limits, verify=trusted)
             closing = self._closing(loop, client)
             self._clients[loop] = (client, closing)
             await anext(closing)
@@ -263,8 +265,36 @@ def _headers(response: httpx2.Response) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-def _failed(error: httpx2.HTTPError, url: str) -> NoReturn:
+def _built(client: httpx2.Client | httpx2.AsyncClient, request: Request, extensions: dict[str, Any]) -> httpx2.Request:
+    return client.build_request(
+        request.method,
+        request.url,
+        content=request.body,
+        headers=request.headers,
+        timeout=_timeout(request.timeouts),
+        extensions=extensions,
+    )
+
+
+def _pieces(response: httpx2.Response) -> Iterator[bytes]:
+    """Return the body as it comes; what is not compressed need not go through what decompresses."""
+    if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.SyncByteStream):
+        return response.iter_bytes()
+    return iter(response.stream)
+
+
+def _async_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.AsyncByteStream):
+        return response.aiter_bytes()
+    return aiter(response.stream)
+
+
+def _raise(error: BaseException, cancel: Cancel, url: str) -> NoReturn:
     """Raise what a failure of HTTP is in our words; without the words of the error, which may name more of the URL."""
+    if isinstance(error, Exception):
+        cancel.check_hard()
+    if not isinstance(error, httpx2.HTTPError):
+        raise error
     what, place = type(error).__name__, _place(url)
     if isinstance(error, NEVER_SENT):
         raise NeverSent(f"no connection to {place} could be made ({what})") from error
