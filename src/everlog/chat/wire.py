@@ -1,8 +1,9 @@
 """HTTP: the only place of the chat that speaks it. It sends bytes, and hands back bytes.
 
 A blocking connection can be closed from another thread only by whoever knows its socket. So each call has a `Lane` to
-itself, a client of one connection; lanes are kept and used again, the last one first, apart for each base URL. On an
-event loop one client serves all calls of that loop, since there a call is stopped by cancelling it.
+itself, which is one connection; lanes are kept and used again, the last one first, apart for each base URL. On an event
+loop all calls share one pool for each base URL, since there a call is stopped by cancelling it. Nothing of a client is
+between: no cookies, no redirects, no credentials from elsewhere.
 """
 
 import asyncio
@@ -14,14 +15,15 @@ import ssl
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from everlog.chat.cancel import Cancel
-from everlog.chat.effects import Request, Response, Timeouts
+from everlog.chat.effects import Request, Response
 from everlog.chat.loops import Waits
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
@@ -34,7 +36,7 @@ KEEP_S = 60
 LAST_WAIT_S = 1
 """How long the end of a stream is waited for when the answer is whole."""
 
-HEADERS = {"user-agent": "everlog", "accept-encoding": "gzip, deflate"}
+HEADERS = {"accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive", "user-agent": "everlog"}
 NEVER_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -45,13 +47,16 @@ NEVER_SENT = (
 )
 
 
+Transports = dict[str, httpx2.AsyncHTTPTransport]
+
+
 class Lane:
-    """A client with one connection, used by one call at a time."""
+    """One connection, used by one call at a time."""
 
     def __init__(self, place: str, trusted: ssl.SSLContext) -> None:
         self.place = place
         limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_S)
-        self.client = httpx2.Client(headers=HEADERS, limits=limits, verify=trusted)
+        self.transport = httpx2.HTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
         self._stream: Any = None
 
     def watch(self, event: str, facts: dict[str, Any]) -> None:
@@ -93,14 +98,13 @@ class Wire:
         flows = False
         try:
             cancel.watch(lane.cut)
-            built = _built(lane.client, request, {"trace": lane.watch})
-            response = lane.client.send(built, stream=stream)
+            response = lane.transport.handle_request(_built(request, {"trace": lane.watch}))
             flows = stream and response.is_success
-            if stream and not flows:
+            if not flows:
                 response.read()
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             cancel.unwatch(lane.cut)
-            lane.client.close()
+            lane.transport.close()
             _raise(error, cancel, request.url)
         headers = _headers(response)
         if flows:
@@ -136,7 +140,7 @@ class Wire:
             lanes = [lane for lanes in self._idle.values() for lane in lanes]
             self._idle.clear()
         for lane in lanes:
-            lane.client.close()
+            lane.transport.close()
 
     def _lane(self, url: str) -> Lane:
         place = _place(url)
@@ -147,11 +151,10 @@ class Wire:
             return self._idle[place].pop() if self._idle[place] else Lane(place, self._trusted or _trusted())
 
     def _keep(self, lane: Lane) -> None:
-        lane.client.cookies.clear()
         with self._lock:
             if len(self._idle[lane.place]) < IDLE_LANES:
                 return self._idle[lane.place].append(lane)
-        return lane.client.close()
+        return lane.transport.close()
 
 
 class AsyncFlow:
@@ -171,24 +174,23 @@ class AsyncWire:
     def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
         """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
         self._trusted = trusted
-        self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None]]] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[Transports, AsyncGenerator[None]]] = {}
 
     async def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
-        client = await self._client()
+        transport = await self._transport(_place(request.url))
         waits = Waits(cancel)
         flows = False
         try:
-            response = await waits.on(client.send(_built(client, request, {}), stream=stream))
+            response = await waits.on(transport.handle_async_request(_built(request, {})))
             flows = stream and response.is_success
-            if stream and not flows:
+            if not flows:
                 await waits.on(response.aread())
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             _raise(error, cancel, request.url)
         finally:
             if not flows:
                 waits.end()
-        client.cookies.clear()
         headers = _headers(response)
         if flows:
             flow = AsyncFlow(response, _place(request.url), cancel, waits)
@@ -212,24 +214,26 @@ class AsyncWire:
                         pass
         await flow.response.aclose()
 
-    async def _client(self) -> httpx2.AsyncClient:
+    async def _transport(self, place: str) -> httpx2.AsyncHTTPTransport:
         loop = asyncio.get_running_loop()
-        if loop not in self._clients:
+        if loop not in self._loops:
+            self._loops[loop] = ({}, closing := self._closing(loop))
+            await anext(closing)
+        transports = self._loops[loop][0]
+        if place not in transports:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_LANES, keepalive_expiry=KEEP_S)
             trusted = self._trusted or _trusted()
-            client = httpx2.AsyncClient(headers=HEADERS, limits=limits, verify=trusted)
-            closing = self._closing(loop, client)
-            self._clients[loop] = (client, closing)
-            await anext(closing)
-        return self._clients[loop][0]
+            transports[place] = httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
+        return transports[place]
 
-    async def _closing(self, loop: asyncio.AbstractEventLoop, client: httpx2.AsyncClient) -> AsyncGenerator[None]:
-        """Close a client when the loop shuts down its generators, which `asyncio.run` does at its end."""
+    async def _closing(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+        """Close all connections of a loop when it shuts down its generators, which `asyncio.run` does at its end."""
         try:
             yield
         finally:
-            self._clients.pop(loop, None)
-            await client.aclose()
+            transports, _ = self._loops.pop(loop)
+            for transport in transports.values():
+                await transport.aclose()
 
 
 @cache
@@ -252,28 +256,35 @@ def _trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _timeout(given: Timeouts) -> httpx2.Timeout:
-    return httpx2.Timeout(given.read_s, connect=given.connect_s, write=given.write_s)
-
-
 def _place(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _headers(response: httpx2.Response) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.headers.items()}
+def _proxy(place: str) -> str | None:
+    """Return the proxy that the environment wants for a place: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`."""
+    parts = urlsplit(place)
+    if proxy_bypass(parts.netloc):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
 
 
-def _built(client: httpx2.Client | httpx2.AsyncClient, request: Request, extensions: dict[str, Any]) -> httpx2.Request:
-    return client.build_request(
-        request.method,
-        request.url,
-        content=request.body,
-        headers=request.headers,
-        timeout=_timeout(request.timeouts),
-        extensions=extensions,
+_url = lru_cache(httpx2.URL)
+
+
+def _built(request: Request, extensions: dict[str, Any]) -> httpx2.Request:
+    waits = request.timeouts
+    limits = {"connect": waits.connect_s, "read": waits.read_s, "write": waits.write_s, "pool": waits.connect_s}
+    headers = {**HEADERS, **request.headers}
+    extensions["timeout"] = limits
+    return httpx2.Request(
+        request.method, _url(request.url), headers=headers, content=request.body, extensions=extensions
     )
+
+
+def _headers(response: httpx2.Response) -> dict[str, str]:
+    return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers.raw}
 
 
 def _pieces(response: httpx2.Response) -> Iterator[bytes]:
