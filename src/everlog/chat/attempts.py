@@ -63,13 +63,8 @@ class Prepared:
         )
 
 
-def emitted(delta: Delta) -> Program[None]:
-    """Hand a piece of a stream out as it is."""
-    yield Emit(delta)
-
-
 def exchange(
-    prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each = emitted
+    prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each | None = None
 ) -> Program[Reply]:
     """Ask a model and return its answer.
 
@@ -78,7 +73,7 @@ def exchange(
         ledger: gets a row for each request that goes out.
         cancel: is checked before each request and at each piece of a stream.
         clock: for the ledger, and the chance in pauses.
-        each: what to do with each piece of a stream, as a program.
+        each: what to do with each piece of a stream, as a program; by default it is emitted.
 
     Raises:
         ProviderTrouble: it failed, and again as often as the request says.
@@ -95,14 +90,14 @@ def fetch(prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock) -
         ProviderTrouble: it failed, and again as often as the request says.
         Cancelled: it was cancelled.
     """
-    call = _Call(prepared, ledger, cancel, clock, emitted)
+    call = _Call(prepared, ledger, cancel, clock, None)
     return (yield from call.tries(call.body))
 
 
 class _Call:
     """One call under way."""
 
-    def __init__(self, prepared: Prepared, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each) -> None:
+    def __init__(self, prepared: Prepared, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each | None) -> None:
         self._prepared = prepared
         self._format = FORMATS[prepared.protocol]
         self._ledger = ledger
@@ -177,13 +172,13 @@ class _Call:
         """Read the answer of a server that does not stream, though asked to, and hand it out at once."""
         pieces: list[bytes] = []
         try:
-            while chunk := (yield Receive(response.connection, self._cancel)):
+            while chunk := (yield Receive(response.connection)):
                 pieces.append(chunk)
             body = self._body(response.status, response.headers, b"".join(pieces))
             reply = self._checked(self._format.parse_reply(body))
             if reply.text:
                 self._was_handed_out = True
-                yield from self._each(TextDelta(text=reply.text))
+                yield from self._handed(TextDelta(text=reply.text))
         except GeneratorExit:
             raise
         except BaseException:
@@ -192,18 +187,27 @@ class _Call:
         yield Close(response.connection)
         return reply
 
+    def _handed(self, delta: Delta) -> Program[None]:
+        if self._each is None:
+            yield Emit(delta)
+        else:
+            yield from self._each(delta)
+
     def _streamed(self, response: Response) -> Program[Reply]:
-        frames, stream = Frames(), self._format.stream()
+        frames, stream, receive = Frames(), self._format.stream(), Receive(response.connection)
         try:
             while not stream.done and stream.fault is None:
-                chunk = yield Receive(response.connection, self._cancel)
+                chunk = yield receive
                 if not chunk:
                     break
                 self._cancel.check()
                 for event in frames.feed(chunk):
                     for delta in stream.feed(event):
                         self._was_handed_out = True
-                        yield from self._each(delta)
+                        if self._each is None:  # as `_handed`, at half the cost
+                            yield Emit(delta)
+                        else:
+                            yield from self._each(delta)
         except GeneratorExit:
             raise
         except BaseException as error:

@@ -6,8 +6,7 @@ is waiting in. Thread-safe.
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from everlog.errors import Cancelled
 
@@ -36,7 +35,7 @@ class Cancel:
             self._pulled = True
             self._hard = self._hard or hard
             for stop in list(self._stops) if self._hard else ():
-                stop()  # within the lock: nobody leaves `stopping`, and gives a connection back, before it is done
+                stop()
 
     def check(self) -> None:
         """Go on, or stop here.
@@ -53,25 +52,27 @@ class Cancel:
         with self._lock:
             self._pulled = self._hard = False
 
-    @contextmanager
-    def stopping(self, stop: Stop) -> Iterator[None]:
-        """Call `stop` if it is pulled hard inside; what fails then is `Cancelled`, whatever it was.
+    def watch(self, stop: Stop) -> None:
+        """Have `stop` called, from whichever thread pulls hard, until `unwatch`.
 
         Raises:
-            Cancelled: it was pulled hard, here or before; it is clear again.
+            Cancelled: it was pulled hard before; it is clear again.
         """
         with self._lock:
-            if not self._hard:
-                self._stops.append(stop)
-        try:
-            if self._hard:
-                self.check()
-            yield
-        except Exception:
-            if self._hard:
-                self.check()
-            raise
-        finally:
-            with self._lock:
-                if stop in self._stops:
-                    self._stops.remove(stop)
+            self.check_hard()
+            self._stops.append(stop)
+
+    def unwatch(self, stop: Stop) -> None:
+        """Do not call `stop` any more; it is not under way when this returns."""
+        with self._lock:
+            if stop in self._stops:
+                self._stops.remove(stop)
+
+    def check_hard(self) -> None:
+        """Stop here if what just failed, or is about to begin, was cut short on purpose.
+
+        Raises:
+            Cancelled: it was pulled hard; it is clear again.
+        """
+        if self._hard:
+            self.check()

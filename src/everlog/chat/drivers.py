@@ -5,6 +5,7 @@ and returns when the program does. Whoever stops reading a stream has its progra
 """
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from everlog.chat.wire import AsyncWire, Wire
 
 T = TypeVar("T")
-Outcome = tuple[Any, BaseException | None]
-
-
-def _advance(program: Program[T], outcome: Outcome) -> Effect:
-    answer, error = outcome
-    return program.send(answer) if error is None else program.throw(error)
 
 
 class SyncDriver:
@@ -50,51 +45,49 @@ class SyncDriver:
 
     def run(self, program: Program[T]) -> T:
         """Run a program to its end; what it emits is dropped."""
-        outcome: Outcome = (None, None)
-        try:
-            while True:
-                outcome = self._do(_advance(program, outcome))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return self._go_on(program, None)
 
     def stream(self, program: Program[T]) -> Generator[Any, None, T]:
         """Run a program and yield what it emits; its result is that of this generator."""
-        outcome: Outcome = (None, None)
+        answer, error = None, None
         try:
             while True:
-                effect = _advance(program, outcome)
-                outcome = (None, None)
-                if isinstance(effect, Emit):
-                    try:
-                        yield effect.value
-                    except GeneratorExit:
-                        self._abandon(program)
-                        raise
+                effect = program.send(answer) if error is None else program.throw(error)
+                answer, error = None, None
+                if type(effect) is Emit:
+                    yield effect.value
                 else:
-                    outcome = self._do(effect)
+                    try:
+                        answer = self._perform(effect)
+                    except BaseException as failure:  # noqa: BLE001 -- raised where the program asked for the effect
+                        error = failure
         except StopIteration as end:
             result: T = end.value
             return result
+        except GeneratorExit:
+            with contextlib.suppress(Abandoned):
+                self._go_on(program, Abandoned())
+            raise
 
-    def _abandon(self, program: Program[Any]) -> None:
-        outcome: Outcome = (None, Abandoned())
+    def _go_on(self, program: Program[T], error: BaseException | None) -> T:
+        """Run a program to its end; first, an error is raised where it stands."""
+        answer = None
         try:
             while True:
-                outcome = self._do(_advance(program, outcome))
-        except (StopIteration, Abandoned):
-            return
-
-    def _do(self, effect: Effect) -> Outcome:
-        try:
-            return self._perform(effect), None
-        except BaseException as error:  # noqa: BLE001 -- it is raised where the program asked for the effect
-            return None, error
+                effect = program.send(answer) if error is None else program.throw(error)
+                answer, error = None, None
+                try:
+                    answer = self._perform(effect)
+                except BaseException as failure:  # noqa: BLE001 -- raised where the program asked for the effect
+                    error = failure
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def _perform(self, effect: Effect) -> Any:
         match effect:
             case Receive():
-                return self._http.receive(effect.connection, effect.cancel)
+                return self._http.receive(effect.connection)
             case Emit():
                 return None
             case Call():
@@ -139,51 +132,49 @@ class AsyncDriver:
 
     async def run(self, program: Program[T]) -> T:
         """Run a program to its end; what it emits is dropped."""
-        outcome: Outcome = (None, None)
+        return await self._go_on(program, None)
+
+    async def stream(self, program: Program[T], done: Callable[[T], None] | None = None) -> AsyncGenerator[Any]:
+        """Run a program and yield what it emits; its result goes to `done`, since this generator can return none."""
+        answer, error = None, None
         try:
             while True:
-                outcome = await self._do(_advance(program, outcome))
+                effect = program.send(answer) if error is None else program.throw(error)
+                answer, error = None, None
+                if type(effect) is Emit:
+                    yield effect.value
+                else:
+                    try:
+                        answer = await self._perform(effect)
+                    except BaseException as failure:  # noqa: BLE001 -- raised where the program asked for the effect
+                        error = failure
+        except StopIteration as end:
+            if done is not None:
+                done(end.value)
+        except GeneratorExit:
+            with contextlib.suppress(Abandoned):
+                await self._go_on(program, Abandoned())
+            raise
+
+    async def _go_on(self, program: Program[T], error: BaseException | None) -> T:
+        """Run a program to its end; first, an error is raised where it stands."""
+        answer = None
+        try:
+            while True:
+                effect = program.send(answer) if error is None else program.throw(error)
+                answer, error = None, None
+                try:
+                    answer = await self._perform(effect)
+                except BaseException as failure:  # noqa: BLE001 -- raised where the program asked for the effect
+                    error = failure
         except StopIteration as end:
             result: T = end.value
             return result
 
-    async def stream(self, program: Program[T], done: Callable[[T], None] | None = None) -> AsyncGenerator[Any]:
-        """Run a program and yield what it emits; its result goes to `done`, since this generator can return none."""
-        outcome: Outcome = (None, None)
-        try:
-            while True:
-                effect = _advance(program, outcome)
-                outcome = (None, None)
-                if isinstance(effect, Emit):
-                    try:
-                        yield effect.value
-                    except GeneratorExit:
-                        await self._abandon(program)
-                        raise
-                else:
-                    outcome = await self._do(effect)
-        except StopIteration as end:
-            if done is not None:
-                done(end.value)
-
-    async def _abandon(self, program: Program[Any]) -> None:
-        outcome: Outcome = (None, Abandoned())
-        try:
-            while True:
-                outcome = await self._do(_advance(program, outcome))
-        except (StopIteration, Abandoned):
-            return
-
-    async def _do(self, effect: Effect) -> Outcome:
-        try:
-            return await self._perform(effect), None
-        except BaseException as error:  # noqa: BLE001 -- it is raised where the program asked for the effect
-            return None, error
-
     async def _perform(self, effect: Effect) -> Any:
         match effect:
             case Receive():
-                return await self._http.receive(effect.connection, effect.cancel)
+                return await self._http.receive(effect.connection)
             case Emit():
                 return None
             case Call():

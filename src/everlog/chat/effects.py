@@ -74,7 +74,6 @@ class Receive:
     """Wait for the next bytes of a stream → bytes; empty at its end. Raises what `Send` raises."""
 
     connection: Any
-    cancel: Cancel
 
 
 @dataclass(frozen=True, slots=True)

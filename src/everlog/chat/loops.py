@@ -1,7 +1,6 @@
 """Where the blocking world and event loops meet: pauses that can be cut short, and coroutines for those without a loop."""
 
 import asyncio
-import contextlib
 import contextvars
 import os
 import threading
@@ -20,9 +19,12 @@ def pause(seconds: float, cancel: Cancel) -> None:
         Cancelled: it was cancelled hard.
     """
     stopped = threading.Event()
-    with cancel.stopping(stopped.set):
-        if stopped.wait(seconds):
-            cancel.check()
+    cancel.watch(stopped.set)
+    try:
+        stopped.wait(seconds)
+    finally:
+        cancel.unwatch(stopped.set)
+    cancel.check_hard()
 
 
 async def pause_async(seconds: float, cancel: Cancel) -> None:
@@ -31,25 +33,51 @@ async def pause_async(seconds: float, cancel: Cancel) -> None:
     Raises:
         Cancelled: it was cancelled hard.
     """
-    await interruptible(asyncio.sleep(seconds), cancel)
+    waits = Waits(cancel)
+    try:
+        await waits.on(asyncio.sleep(seconds))
+    finally:
+        waits.end()
 
 
-async def interruptible(awaitable: Awaitable[T], cancel: Cancel) -> T:
-    """Await something that a hard cancel, from any thread, cuts short.
+class Waits:
+    """Waits on a loop that a hard cancel, from any thread, cuts short: the await is cancelled, not the task around it."""
 
-    Raises:
-        Cancelled: it was cancelled hard.
-    """
-    loop = asyncio.get_running_loop()
-    scope = asyncio.timeout(None)
+    def __init__(self, cancel: Cancel) -> None:
+        """Begin, on the loop that runs."""
+        self._cancel = cancel
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._was_cut = False
+        cancel.watch(self._stop)
 
-    def end() -> None:
-        with contextlib.suppress(RuntimeError):  # what was awaited came in the meantime
-            scope.reschedule(0)
+    async def on(self, awaitable: Awaitable[T]) -> T:
+        """Await.
 
-    with cancel.stopping(lambda: loop.call_soon_threadsafe(end)):
-        async with scope:
+        Raises:
+            Cancelled: it was cancelled hard.
+        """
+        self._task = task = asyncio.current_task()
+        try:
             return await awaitable
+        except asyncio.CancelledError:
+            if self._was_cut and task is not None and task.uncancel() == 0:
+                self._cancel.check_hard()
+            raise
+        finally:
+            self._task = None
+
+    def end(self) -> None:
+        """Be done."""
+        self._cancel.unwatch(self._stop)
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._cut)
+
+    def _cut(self) -> None:
+        if self._task is not None:
+            self._was_cut = True
+            self._task.cancel()
 
 
 class _Background:

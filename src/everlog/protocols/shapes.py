@@ -15,6 +15,7 @@ DEPTH = 200
 """How deep a value from a server may be nested."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().raw_decode
 
 
 def record(value: object) -> Record:
@@ -54,8 +55,12 @@ def encoded(value: JSON) -> bytes:
 def loads(text: str) -> JSON:
     """Return what JSON text says; None if it is not JSON, or nested so deeply that nobody could copy or write it."""
     try:
-        parsed: JSON = json.loads(text)
+        text = text.strip(" \t\n\r")
+        parsed: JSON
+        parsed, end = _decode(text)
     except (ValueError, RecursionError):
+        return None
+    if end != len(text):
         return None
     return parsed if text.count("[") + text.count("{") <= DEPTH or _is_shallow(parsed) else None
 

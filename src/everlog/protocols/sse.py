@@ -46,7 +46,9 @@ class Frames:
         Raises:
             EventTooLarge: an event is above the limit.
         """
-        block = self._rest + chunk
+        if self._began and not (self._rest or self._data or self._name) and _is_one_line(chunk, self._limit):
+            return [Event(data=chunk[6:-2].decode("utf-8", "replace"))]
+        block = self._rest + chunk if self._rest else chunk
         if not self._began:
             if len(block) < len(_BOM) and _BOM.startswith(block):
                 self._rest = block
@@ -74,7 +76,8 @@ class Frames:
 
     def _line(self, line: bytes) -> None:
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        if value[:1] == b" ":
+            value = value[1:]
         if field == b"data":
             self._size += len(value) + 1
             if self._size > self._limit:
@@ -86,11 +89,21 @@ class Frames:
             self.comments += 1
 
     def _event(self) -> Event:
-        event = Event(
-            data=b"\n".join(self._data).decode("utf-8", "replace"), name=self._name.decode("utf-8", "replace")
-        )
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        name = self._name.decode("utf-8", "replace") if self._name else ""
         self._data, self._size, self._name = [], 0, b""
-        return event
+        return Event(data=data.decode("utf-8", "replace"), name=name)
+
+
+def _is_one_line(chunk: bytes, limit: int) -> bool:
+    """Whether a chunk is just one event of one line, as most are; they need no splitting."""
+    return (
+        chunk.startswith(b"data: ")
+        and chunk.endswith(b"\n\n")
+        and chunk.find(b"\n") == len(chunk) - 2
+        and b"\r" not in chunk
+        and len(chunk) <= limit
+    )
 
 
 def render_event(data: str, name: str = "") -> bytes:

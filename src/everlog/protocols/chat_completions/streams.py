@@ -8,7 +8,7 @@ from typing import Any
 
 from everlog.protocols.chat_completions.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import Growing, grow, grown
+from everlog.protocols.growing import grow, grown
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -44,20 +44,24 @@ class ChatStream:
             self.done = True
             return []
         chunk = record(loads(event.data))
-        if fault := parse_fault(chunk):
-            self.fault = fault
+        if "error" in chunk:
+            self.fault = parse_fault(chunk) or self.fault
         deltas: list[Delta] = []
-        for choice in map(record, array(chunk.get("choices"))):
-            deltas += self._choice(choice)
+        top = self._top
         for name, value in chunk.items():
-            if value is not None and name != "choices":
-                self._top[name] = value
+            if name == "choices":
+                for choice in array(value):
+                    deltas += self._choice(record(choice))
+            elif value is not None:
+                top[name] = value
         return deltas
 
     def _choice(self, chunk: Record) -> list[Delta]:
         index = chunk.get("index")
         number = index if isinstance(index, int) else 0
-        choice = self._choices.setdefault(number, {"index": number, "message": {"role": "assistant", "content": None}})
+        choice = self._choices.get(number)
+        if choice is None:
+            choice = self._choices[number] = {"index": number, "message": {"role": "assistant", "content": None}}
         _grow(choice, chunk, leave_out=("delta", "message", "index"))
         piece = record(chunk.get("delta")) or record(chunk.get("message"))
         message = choice["message"]
@@ -125,17 +129,20 @@ def _grow(whole: Record, piece: Record, *, leave_out: tuple[str, ...] = ()) -> N
     for name, value in piece.items():
         if name in leave_out:
             continue
+        if value is None:
+            whole.setdefault(name, None)
+            continue
         old = whole.get(name)
-        if isinstance(value, str) and isinstance(old, str | Growing):
-            if name in GROWS:
+        if isinstance(value, str):
+            if name in GROWS and old:
                 grow(whole, name, value)
-            elif value:
+            elif value or not isinstance(old, str):
                 whole[name] = value
         elif isinstance(value, dict) and isinstance(old, dict):
             _grow(old, value)
         elif isinstance(value, list):
             whole[name] = _longer(old if type(old) is list else [], value)
-        elif value is not None or name not in whole:
+        else:
             whole[name] = grown(value)
 
 
