@@ -5,7 +5,7 @@ is begun again only if nothing of it was handed out.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from everlog.chat.cancel import Cancel
@@ -14,11 +14,12 @@ from everlog.chat.ledger import NOTHING, Attempt, Ledger
 from everlog.chat.providers import Endpoint
 from everlog.chat.refusals import refusal
 from everlog.chat.retries import Retry, pause_s
+from everlog.chat.telemetry import Span
 from everlog.clock import Clock
 from everlog.errors import BadReply, ConnectionFailed, NeverSent, ProviderTrouble
 from everlog.messages import JSON
 from everlog.protocols import FORMATS
-from everlog.protocols.exchange import Delta, Fault, Reply, TextDelta
+from everlog.protocols.exchange import Delta, Fault, Reply, Stream, TextDelta
 from everlog.protocols.shapes import Record, encoded, loads, record
 from everlog.protocols.sse import EventTooLarge, Frames
 from everlog.registry import Model
@@ -104,13 +105,31 @@ class _Call:
         self._cancel = cancel
         self._clock = clock
         self._each = each
+        self._span: Span
         self._was_handed_out = False
         self._seen: dict[str, Any] = {}
         """What is known of the answer of this try: `http_status`, `request_id`, `usage`."""
 
     def tries(self, read: Callable[[Request], Program[T]]) -> Program[T]:
         """Send until it works, or further tries make no sense."""
-        request = self._prepared.request()
+        prepared = self._prepared
+        request = prepared.request()
+        self._span = Span(
+            operation=prepared.purpose,
+            provider=prepared.endpoint.provider,
+            model=prepared.model.id,
+            url=request.url,
+            body=prepared.body,
+        )
+        try:
+            result = yield from self._until_it_works(request, read)
+        except BaseException as error:
+            self._span.end(error)
+            raise
+        self._span.end()
+        return result
+
+    def _until_it_works(self, request: Request, read: Callable[[Request], Program[T]]) -> Program[T]:
         tried = 0
         while True:
             tried += 1
@@ -151,12 +170,16 @@ class _Call:
         return result
 
     def _end(self, place: int, **changes: Any) -> None:
-        self._ledger.end(place, ended=self._clock.now(), **{**self._seen, **changes})
+        self._span.tried(self._ledger.end(place, ended=self._clock.now(), **{**self._seen, **changes}))
 
     def body(self, request: Request) -> Program[Record]:
         """Send once and return the body of the answer."""
         response: Response = yield Send(request, self._cancel)
-        return self._body(response.status, response.headers, response.body)
+        body = self._body(response.status, response.headers, response.body)
+        self._seen["usage"] = (
+            NOTHING if self._prepared.purpose == "count_tokens" else self._format.parse_reply(body).usage
+        )
+        return body
 
     def reply(self, request: Request) -> Program[Reply]:
         """Send once and return the answer of the model."""
@@ -211,17 +234,26 @@ class _Call:
         except GeneratorExit:
             raise
         except BaseException as error:
+            self._note_part(stream)
             yield Close(response.connection)
             if isinstance(error, EventTooLarge):
                 raise BadReply(str(error)) from error
             raise
         yield Close(response.connection, is_over=stream.done)
         if stream.fault is not None:
+            self._note_part(stream)
             raise self._refusal(None, response.headers, stream.fault)
         reply = stream.reply()
         if not stream.done and reply.stop is None:
+            self._note_part(stream)
             self._raise_cut(has_begun=bool(stream.body()))
         return self._checked(reply)
+
+    def _note_part(self, stream: Stream) -> None:
+        """Note the tokens of an answer that was cut off: the provider counts output only at its end."""
+        usage = stream.reply().usage
+        if usage is not None:
+            self._seen["usage"] = usage if stream.done else replace(usage, output=None)
 
     def _raise_cut(self, *, has_begun: bool) -> None:
         if has_begun:
@@ -248,6 +280,7 @@ class _Call:
     def _checked(self, reply: Reply) -> Reply:
         """Return an answer that says something, and note what it took."""
         self._seen["usage"] = reply.usage
+        self._span.answered(model=reply.model, id=reply.id, finish=reply.stop)
         is_empty_message = isinstance(reply.body.get("content"), list) and reply.stop is not None
         if reply.said.raw is None and not is_empty_message:
             why = reply.stop or "no reason given"

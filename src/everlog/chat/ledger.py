@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from everlog.chat.cost import Cost, cost_of, sum_costs, sum_usages
 from everlog.protocols.exchange import Usage
 from everlog.registry import Model
 
@@ -34,6 +35,12 @@ class Attempt:
     usage: Usage | None = None
     """None while, or where, nobody knows what it took."""
     request_id: str | None = None
+    """By which the provider finds it."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost, as far as is known."""
+        return cost_of(self.usage, self.model)
 
 
 class Ledger:
@@ -48,6 +55,14 @@ class Ledger:
     def attempts(self) -> tuple[Attempt, ...]:
         """All of them."""
         return tuple(self._rows)
+
+    def tokens(self, since: int = 0) -> Usage:
+        """Return the tokens of all attempts from a place on."""
+        return sum_usages(one.usage for one in self._rows[since:])
+
+    def cost(self, since: int = 0) -> Cost:
+        """Return the cost of all attempts from a place on; its total is None if that of one is not known."""
+        return sum_costs((one.usage, one.model) for one in self._rows[since:])
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -267,7 +267,8 @@ def _proxy(place: str) -> str | None:
     if proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{found}" if found and "://" not in found else found
 
 
 _url = lru_cache(httpx2.URL)
