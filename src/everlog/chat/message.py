@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from everlog.chat.attachments import attachments
+from everlog.chat.cost import Cost, sum_costs, sum_usages
 from everlog.chat.ledger import Attempt
 from everlog.chat.tools import Answered, ToolCall
 from everlog.errors import BadReply, Mistake, expect
 from everlog.messages import JSON, Call, Media, Message, Part, Result
-from everlog.protocols.exchange import CallDelta, Citation, Delta, Finish, Reply, Said, Step, TextDelta
+from everlog.protocols.exchange import CallDelta, Citation, Delta, Finish, Reply, Said, Step, TextDelta, Usage
 from everlog.protocols.shapes import dumps
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -93,6 +94,16 @@ class ChatMessage:
     def model(self) -> str | None:
         """The model that wrote it, as its provider calls it."""
         return self.reply.model if self.reply else next((one.model for one in self.said.messages if one.model), None)
+
+    @property
+    def tokens(self) -> Usage:
+        """The tokens of all requests that led to it; None in it is what nobody counted."""
+        return sum_usages(one.usage for one in self.attempts)
+
+    @property
+    def cost(self) -> Cost:
+        """What those requests cost; None in it is what nobody can say."""
+        return sum_costs((one.usage, one.model) for one in self.attempts)
 
     @property
     def parsed(self) -> Any:

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class ChatConfig:
     """Where chats find keys and addresses, and what they do where nobody says otherwise."""
 
     default_model: str | None = None
@@ -92,7 +92,7 @@ class Route:
 
 
 def resolved(
-    config: Config, name: str | None, provider: str | None, protocol: str | None, *, assume_exists: bool
+    config: ChatConfig, name: str | None, provider: str | None, protocol: str | None, *, assume_exists: bool
 ) -> Route:
     """Return the way to the model that a name means.
 
@@ -104,7 +104,7 @@ def resolved(
     expect(name, (str, type(None)), "the name of a model is a str or None")
     name = name or config.default_model
     if not name:
-        raise Mistake('name a model, as in Chat("openai/gpt-5.6-luna"), or give Config(default_model=…)')
+        raise Mistake('name a model, as in Chat("openai/gpt-5.6-luna"), or give ChatConfig(default_model=…)')
     if assume_exists and provider is None:
         raise Mistake("assume_model_exists needs provider=: nobody else says where the model is")
     registry = config.registry or builtin()
@@ -126,7 +126,7 @@ def resolved(
 
 
 def opened(
-    config: Config | None,
+    config: ChatConfig | None,
     name: str | None,
     *,
     provider: str | None = None,
@@ -134,7 +134,7 @@ def opened(
     assume_exists: bool = False,
     base_url: str | None = None,
     api_key: str | None = None,
-) -> tuple[Config, Route]:
+) -> tuple[ChatConfig, Route]:
     """Return the config and the route of a new chat; an address alone is that of a server that speaks like OpenAI's.
 
     Raises:
@@ -142,8 +142,8 @@ def opened(
         MissingCredentials: its provider wants a key.
         Mistake: no name and no default, no such provider, or a model is assumed to exist at none.
     """
-    expect(config, (Config, type(None)), "a config is a Config or None")
-    config = config or Config()
+    expect(config, (ChatConfig, type(None)), "a config is a ChatConfig or None")
+    config = config or ChatConfig()
     if base_url is None and api_key is None:
         return config, resolved(config, name, provider, protocol, assume_exists=assume_exists)
     registry = config.registry or builtin()

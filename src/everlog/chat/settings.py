@@ -16,7 +16,7 @@ from everlog.chat.options import (
     thinking_of,
 )
 from everlog.chat.retries import TRANSIENT
-from everlog.chat.routes import Config, Route, resolved
+from everlog.chat.routes import ChatConfig, Route, resolved
 from everlog.chat.structured import as_schema
 from everlog.chat.tools import Tool, as_tool
 from everlog.errors import expect
@@ -39,7 +39,7 @@ class Settings(Hooks):
         return self._state.route.provider
 
     @property
-    def config(self) -> Config:
+    def config(self) -> ChatConfig:
         """Where keys, addresses and defaults come from."""
         return self._state.config
 
@@ -121,10 +121,10 @@ class Settings(Hooks):
         self._state.route = resolved(self._state.config, name, provider, protocol, assume_exists=assume_model_exists)
         return self
 
-    def with_config(self, config: Config | None) -> Self:
+    def with_config(self, config: ChatConfig | None) -> Self:
         """Take keys, addresses and defaults from elsewhere; model, provider and protocol stay. None is the default."""
-        expect(config, (Config, type(None)), "a config is a Config or None")
-        self._state.config = config or Config()
+        expect(config, (ChatConfig, type(None)), "a config is a ChatConfig or None")
+        self._state.config = config or ChatConfig()
         old = self._state.route
         self._state.route = resolved(self._state.config, old.model.id, old.provider.name, old.asked, assume_exists=True)
         return self

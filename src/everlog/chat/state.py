@@ -10,7 +10,7 @@ from everlog.chat.message import ChatMessage
 from everlog.chat.options import ToolOptions, concurrency_of
 from everlog.chat.pending import Approvals
 from everlog.chat.retries import TRANSIENT
-from everlog.chat.routes import Config, Route
+from everlog.chat.routes import ChatConfig, Route
 from everlog.chat.tools import Tool
 from everlog.messages import JSON
 from everlog.protocols.exchange import Schema, Thinking
@@ -32,7 +32,7 @@ MOMENTS = (
 class State:
     """What the moves of a chat read and change."""
 
-    def __init__(self, config: Config, route: Route) -> None:
+    def __init__(self, config: ChatConfig, route: Route) -> None:
         self.config = config
         self.route = route
         self.messages: list[ChatMessage] = []

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
+from everlog.chat.cost import Cost
 from everlog.chat.ledger import Attempt
 from everlog.chat.loop import is_waiting
 from everlog.chat.message import ChatMessage, as_message, as_messages, system_message, user_message
 from everlog.chat.pending import Checker, is_complete, open_calls, refuse_pending
-from everlog.chat.routes import Config, opened
+from everlog.chat.routes import ChatConfig, opened
 from everlog.chat.settings import Settings
 from everlog.chat.state import State
 from everlog.chat.tools import ToolCall
 from everlog.errors import Mistake
+from everlog.protocols.exchange import Usage
 
 
 class Talk(Settings):
@@ -27,7 +29,7 @@ class Talk(Settings):
         assume_model_exists: bool = False,
         base_url: str | None = None,
         api_key: str | None = None,
-        config: Config | None = None,
+        config: ChatConfig | None = None,
     ) -> None:
         """Begin a conversation.
 
@@ -194,6 +196,16 @@ class Talk(Settings):
     def attempts(self) -> tuple[Attempt, ...]:
         """All requests that went out, retries and failures included."""
         return self._state.ledger.attempts
+
+    @property
+    def tokens(self) -> Usage:
+        """The tokens of all requests, retries and failures included; None in it is what nobody counted."""
+        return self._state.ledger.tokens()
+
+    @property
+    def cost(self) -> Cost:
+        """What all requests cost; its total is None if that of one is not known. Messages added by hand cost nothing."""
+        return self._state.ledger.cost()
 
     @property
     def usage_recorder(self) -> Callable[[Attempt], None] | None:

@@ -9,7 +9,7 @@ from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.message import ChatMessage, Chunk
 from everlog.chat.retries import Retry
-from everlog.chat.routes import Config
+from everlog.chat.routes import ChatConfig
 from everlog.testing.upstream import Answer, Upstream
 
 DRIVERS = ("sync", "async")
@@ -57,11 +57,11 @@ class Talk:
         self._runner.close()
 
 
-def config(upstream: Upstream, **options: Any) -> Config:
+def config(upstream: Upstream, **options: Any) -> ChatConfig:
     """Return where all providers are the upstream, and nothing is tried twice."""
     urls = dict.fromkeys(("openai", "anthropic", "deepseek", "openrouter", "ollama"), upstream.url)
     options.setdefault("retry", Retry(retries=0))
-    return Config(base_urls=urls, environ={}, **options)
+    return ChatConfig(base_urls=urls, environ={}, **options)
 
 
 async def awaited(value: Any) -> Any:

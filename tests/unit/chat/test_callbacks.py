@@ -123,7 +123,7 @@ def test_what_before_request_changes_does_not_reach_the_conversation(talk):
     spoiling = False
 
     def spoil(body: dict[str, Any]) -> None:
-        for one in body.get("messages") or body.get("input") if spoiling else ():
+        for one in body["input" if talk.protocol == "responses" else "messages"] if spoiling else ():
             one["content"] = "spoiled"
 
     talk.ask("One")

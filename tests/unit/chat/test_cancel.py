@@ -45,10 +45,15 @@ def test_a_stream_stops_at_each_of_its_steps(talk, moment):
     def stop(*args: Any) -> None:
         talk.chat.cancel()
 
+    def hear(chunk: Any) -> None:
+        pieces.append(chunk)
+        if moment == "chunk":
+            stop()
+
     if moment != "chunk":
         getattr(talk.chat, moment)(stop)
     with pytest.raises(Cancelled):
-        talk.ask(on_chunk=(lambda chunk: (pieces.append(chunk), stop())) if moment == "chunk" else pieces.append)
+        talk.ask(on_chunk=hear)
     assert len(pieces) == (moment == "chunk")
     assert len(talk.upstream.requests) == (moment == "chunk")
     assert talk.said == [("user", "Hi")]

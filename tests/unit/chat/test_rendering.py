@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.chat.chat import Chat
-from everlog.chat.routes import Config
+from everlog.chat.routes import ChatConfig
 from everlog.errors import Mistake, ProviderTrouble
 from everlog.testing.upstream import Answer, Refused
 from tests.unit.chat.talking import PROTOCOLS, PROVIDERS, called
@@ -63,7 +64,7 @@ def test_each_request_is_the_one_before_and_what_came_after(talk):
     talk.ask("Weather?")
     talk.ask("And again?")
     lists = [conversation(body) for body in talk.bodies]
-    assert [after[: len(before)] == before for before, after in zip(lists, lists[1:], strict=False)] == [True] * 3
+    assert [after[: len(before)] == before for before, after in pairwise(lists)] == [True] * 3
     rest = [{name: value for name, value in body.items() if name not in {"messages", "input"}} for body in talk.bodies]
     assert rest == rest[:1] * 4
 
@@ -93,7 +94,7 @@ def test_rendered_histories_repeat_and_grow_at_their_end_with_calls_beside_resul
         protocol=protocol,
         assume_model_exists=True,
         api_key="k",
-        config=Config(environ={}),
+        config=ChatConfig(environ={}),
     )
     before: list[Any] = []
     for move in moves:
@@ -163,7 +164,7 @@ def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
 def test_a_count_that_is_refused_is_an_error(chatting):
     talk = chatting(Refused(status=404))
     talk.chat.with_model("m-1", provider="openai", protocol="responses", assume_model_exists=True)
-    talk.chat.with_config(Config(environ={}, base_urls={"openai": talk.upstream.url + "/nowhere/x?y="}))
+    talk.chat.with_config(ChatConfig(environ={}, base_urls={"openai": talk.upstream.url + "/nowhere/x?y="}))
     with pytest.raises(ProviderTrouble):
         talk.do("count_tokens", "Hi")
 

@@ -111,7 +111,10 @@ def test_thinking_is_on_off_or_of_a_budget(talk):
     talk = talk()
     assert talk.chat.thinking is None
     talk.chat.with_thinking(False)
-    off = {"anthropic": {"thinking": {"type": "disabled"}}, "responses": {"reasoning": {"effort": "none"}}}
+    off: dict[str, dict[str, Any]] = {
+        "anthropic": {"thinking": {"type": "disabled"}},
+        "responses": {"reasoning": {"effort": "none"}},
+    }
     assert off.get(talk.protocol, {"reasoning_effort": "none"}).items() <= talk.do("render").items()
     talk.chat.with_thinking({"budget": 2000, "display": "summarized"})
     if talk.protocol == "anthropic":

@@ -73,14 +73,14 @@ def test_one_call_at_a_time_is_said_only_if_it_is_wanted(talk):
     talk = talk()
     talk.chat.with_tools(weather)
     assert not {"parallel_tool_calls", "tool_choice"} & talk.do("render").keys()
-    wanted = {
+    wanted: dict[str, dict[str, Any]] = {
         "anthropic": {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
         "responses": {"parallel_tool_calls": False},
         "chat_completions": {"parallel_tool_calls": False},
-    }[talk.protocol]
+    }
     for given in ("one", 1):
         talk.chat.with_tool_options(calls=given)
-        assert wanted.items() <= talk.do("render").items()
+        assert wanted[talk.protocol].items() <= talk.do("render").items()
     talk.chat.with_tool_options(calls="many")
     assert talk.do("render") != {}
     assert talk.chat.tool_options.calls == "many"
@@ -162,10 +162,7 @@ class FirstIsLast:
         return city
 
     async def fibers(self, city: str) -> str:
-        while city == "Rome" and not self.others.is_set():
-            await asyncio.sleep(0.005)
-        asyncio.get_running_loop().call_later(0.02, self.others.set)
-        return city
+        return await asyncio.to_thread(self.threads, city)
 
 
 @pytest.mark.covers("chat A.1 42", "chat A.1 59", "D92")
