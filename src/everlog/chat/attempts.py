@@ -246,7 +246,7 @@ class _Call:
         reply = stream.reply()
         if not stream.done and reply.stop is None:
             self._note_part(stream)
-            self._raise_cut(has_begun=bool(stream.body()))
+            self._raise_cut(has_begun=reply.id is not None or reply.said.raw is not None)
         return self._checked(reply)
 
     def _note_part(self, stream: Stream) -> None:

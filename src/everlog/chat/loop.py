@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from everlog.chat.attempts import exchange
-from everlog.chat.effects import Call, Emit, Program
+from everlog.chat.effects import Emit, Invoke, Program
 from everlog.chat.message import ChatMessage, chunk_of, reply_message
 from everlog.chat.pending import is_complete, last_said, open_calls
 from everlog.chat.requests import body_of, prepared_of
@@ -92,7 +92,7 @@ class _Watch:
         self._state.cancel.check()
         self.has_yielded = True
         chunk = chunk_of(delta)
-        yield Emit(chunk) if self._on_chunk is None else Call(self._on_chunk, (chunk,))
+        yield Emit(chunk) if self._on_chunk is None else Invoke(self._on_chunk, (chunk,))
         self._state.cancel.check()
 
 

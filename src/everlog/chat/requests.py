@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from everlog.chat.attachments import inlined
 from everlog.chat.attempts import Prepared
-from everlog.chat.effects import Call, Program
+from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
 from everlog.chat.state import State
 from everlog.protocols import FORMATS
@@ -30,7 +30,7 @@ def body_of(state: State, *, stream: bool = False) -> Program[Record]:
     if hooks:
         body = deepcopy(body)
     for hook in tuple(hooks):
-        yield Call(hook, (body,))
+        yield Invoke(hook, (body,))
     return body
 
 

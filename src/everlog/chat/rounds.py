@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from everlog.chat.effects import Begin, Call, Drop, Mode, Next, Program
+from everlog.chat.effects import Begin, Drop, Invoke, Mode, Next, Program
 from everlog.chat.message import result_message
 from everlog.chat.pending import open_calls
 from everlog.chat.schemas import Unfit
@@ -87,7 +87,7 @@ def _run(state: State, call: ToolCall) -> Program[Answered]:
         arguments = tool.fitted(call)
     except Unfit as error:
         return (yield from _refuse(state, invalid_arguments(error)))
-    result = yield Call(tool.function, (), arguments, blocking=True)
+    result = yield Invoke(tool.function, (), arguments, blocking=True)
     yield from state.fire("after_tool_result", result)
     return answered(result)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from everlog.chat.cancel import Cancel
-from everlog.chat.effects import Call, Program
+from everlog.chat.effects import Invoke, Program
 from everlog.chat.ledger import Ledger
 from everlog.chat.message import ChatMessage
 from everlog.chat.options import ToolOptions, concurrency_of
@@ -56,7 +56,7 @@ class State:
     def fire(self, moment: str, *args: Any) -> Program[None]:
         """Call what was registered for a moment, in order."""
         for hook in tuple(self.hooks[moment]):
-            yield Call(hook, args)
+            yield Invoke(hook, args)
 
     def add(self, message: ChatMessage, *, is_announced: bool = False) -> Program[ChatMessage]:
         """Append a reply or a result, with the callbacks around it; they may have been told before that it comes."""

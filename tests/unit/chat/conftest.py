@@ -1,4 +1,4 @@
-"""Chats for tests: `talk` through both drivers and all protocols, `chatting` through both drivers."""
+"""Chats for tests: `talk` through both drivers and all protocols, `chatting` through both drivers; `calling` for calls."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from everlog.testing.upstream import Manner, Upstream
+from tests.unit.chat.calls import Calling
 from tests.unit.chat.talking import DRIVERS, PROTOCOLS, Talk
 
 Make = Callable[..., Talk]
@@ -33,3 +34,8 @@ def talk(request: pytest.FixtureRequest) -> Iterator[Make]:
 @pytest.fixture(params=DRIVERS)
 def chatting(request: pytest.FixtureRequest) -> Iterator[Make]:
     yield from maker(request.param, "chat_completions")
+
+
+@pytest.fixture(params=DRIVERS)
+def calling(request: pytest.FixtureRequest) -> Calling:
+    return Calling(is_async=request.param == "async")

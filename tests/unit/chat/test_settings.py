@@ -158,11 +158,13 @@ def test_caching_is_unset_on_with_options_or_off(chatting):
 @pytest.mark.covers("chat A.1 82", "chat A.1 83")
 def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(talk):
     talk = talk()
-    good, wrong = ({"ttl": "1h"}, {"key": "a"}) if talk.protocol == "anthropic" else ({"key": "a"}, {"tll": "1h"})
-    talk.chat.with_caching(good)
-    wanted = {"cache_control": {"type": "ephemeral", "ttl": "1h"}} if talk.protocol == "anthropic" else None
-    assert (wanted or {"prompt_cache_key": "a"}).items() <= talk.do("render").items()
-    talk.chat.with_caching(wrong)
+    is_anthropic = talk.protocol == "anthropic"
+    wanted: dict[str, Any] = {"prompt_cache_key": "a"}
+    if is_anthropic:
+        wanted = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    talk.chat.with_caching({"ttl": "1h"} if is_anthropic else {"key": "a"})
+    assert wanted.items() <= talk.do("render").items()
+    talk.chat.with_caching({"key": "a"} if is_anthropic else {"tll": "1h"})
     with pytest.raises(Mistake):
         talk.do("render")
 
