@@ -12,7 +12,7 @@ from everlog.chat.requests import body_of, prepared_of
 from everlog.chat.rounds import run_tools
 from everlog.chat.routes import Route
 from everlog.chat.state import State
-from everlog.errors import BadReply
+from everlog.errors import BadReply, Cancelled
 from everlog.protocols.exchange import Delta, Reply
 from everlog.protocols.shapes import loads
 
@@ -106,7 +106,7 @@ def _with_fallbacks(state: State, watch: _Watch) -> Program[ChatMessage]:
         except Exception as error:
             if fallback is not None:
                 yield from state.fire("after_fallback", replace(fallback, failure=error))
-            if not left or not isinstance(error, state.fallback_errors):
+            if not left or isinstance(error, Cancelled) or not isinstance(error, state.fallback_errors):
                 raise
             fallback = _fallback(state, error, left.pop(0), watch, attempt=len(state.fallbacks) - len(left))
             yield from state.fire("before_fallback", fallback)
@@ -148,7 +148,11 @@ def _reply(state: State, watch: _Watch) -> Program[Reply]:
 def _refuse_malformed(reply: Reply) -> None:
     for message in reply.said.messages:
         call = message.call
-        if call is not None and call.arguments.strip() and loads(call.arguments) is None and call.arguments != "null":
+        if call is not None and _is_malformed(call.arguments.strip()):
             raise BadReply(
                 f"the arguments of a call of {call.name} are no JSON; it ended with {reply.stop}", finish=reply.stop
             )
+
+
+def _is_malformed(arguments: str) -> bool:
+    return bool(arguments) and arguments != "null" and loads(arguments) is None

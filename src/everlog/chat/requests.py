@@ -10,6 +10,7 @@ from everlog.chat.attempts import Prepared
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
 from everlog.chat.state import State
+from everlog.errors import Mistake
 from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Said, Settings
 from everlog.protocols.shapes import Record
@@ -41,12 +42,19 @@ def said_of(state: State, staged: Iterable[ChatMessage] = ()) -> tuple[Said, ...
 
 
 def settings_of(state: State, *, stream: bool = False) -> Settings:
-    """Return all else of the request."""
+    """Return all else of the request.
+
+    Raises:
+        Mistake: a budget of thinking, for a protocol that knows none.
+    """
     route, model = state.route, state.route.model
     temperature = state.temperature
     if temperature is not None and model.temperature is False:
         _LOG.debug("temperature is dropped: the model takes none", extra={"model": model.id})
         temperature = None
+    thinking = route.thinking(state.thinking)
+    if thinking is not None and thinking.budget_tokens is not None and route.protocol != "anthropic":
+        raise Mistake(f"{route.protocol} has no budget of thinking; give an effort, such as low, medium or high")
     calls = state.tool_options.calls
     return Settings(
         model=model.id,
@@ -56,7 +64,7 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
         temperature=temperature,
         max_output_tokens=state.max_output_tokens or route.default_limit,
         schema=state.schema,
-        thinking=route.thinking(state.thinking),
+        thinking=thinking,
         reasons=bool(model.reasons),
         stream=stream,
         end_user=state.end_user,

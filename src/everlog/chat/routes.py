@@ -1,6 +1,5 @@
 """From the name of a model to the way to it: model, provider, address, key, and the protocol that is spoken there."""
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,6 @@ from everlog.clock import Clock, SystemClock
 from everlog.errors import Mistake, UnknownModel, expect
 from everlog.protocols.exchange import Thinking
 from everlog.registry import Model, Provider, Registry, builtin
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +73,12 @@ class Route:
         return self.model.output_tokens if self.protocol == "anthropic" else None
 
     def thinking(self, said: Thinking | None) -> Thinking | None:
-        """Return what this model is told of thinking; nothing if it never thinks.
+        """Return what this model is told of thinking; nothing if it never thinks."""
+        return None if self.model.reasons is False else said
 
-        Raises:
-            Mistake: a budget, for a protocol that knows none.
-        """
-        if said is None:
-            return None
-        if self.model.reasons is False:
-            _LOG.debug("thinking is dropped: the model does not think", extra={"model": self.model.id})
-            return None
-        if said.budget_tokens is not None and self.protocol != "anthropic":
-            raise Mistake(f"{self.protocol} has no budget of thinking; give an effort, such as low, medium or high")
-        return said
+    def under(self, config: ChatConfig) -> "Route":
+        """Return the way to the same model, provider and protocol by another config."""
+        return resolved(config, self.model.id, self.provider.name, self.asked, assume_exists=True)
 
 
 def resolved(

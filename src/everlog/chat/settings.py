@@ -125,8 +125,8 @@ class Settings(Hooks):
         """Take keys, addresses and defaults from elsewhere; model, provider and protocol stay. None is the default."""
         expect(config, (ChatConfig, type(None)), "a config is a ChatConfig or None")
         self._state.config = config or ChatConfig()
-        old = self._state.route
-        self._state.route = resolved(self._state.config, old.model.id, old.provider.name, old.asked, assume_exists=True)
+        self._state.route = self._state.route.under(self._state.config)
+        self._state.fallbacks = tuple(route.under(self._state.config) for route in self._state.fallbacks)
         return self
 
     def with_tools(self, *tools: Any) -> Self:
