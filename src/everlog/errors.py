@@ -10,6 +10,7 @@
     │   ├── UnknownModel        no such model at any provider, or at the one that was named
     │   ├── UnsupportedAttachment  an image, sound or file that a model's protocol cannot carry
     │   ├── BadImport           a file, or a conversation in it, that cannot be read
+    │   ├── PendingCalls        calls of a chat's last response have no result yet
     │   ├── MissingCredentials  no key for a model's provider, or one that cannot be sent
     │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
     └── Trouble               the world is in the way: disk, lock, server, damage
@@ -92,6 +93,10 @@ class BadImport(Mistake):
 
 class KeyTrouble(Mistake):
     """The master key is missing, malformed, or not the one that this database was written with."""
+
+
+class PendingCalls(Mistake):
+    """Calls of a chat's last response have no result yet, so nothing can be said behind it."""
 
 
 class MissingCredentials(Mistake):

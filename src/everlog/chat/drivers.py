@@ -16,11 +16,11 @@ from everlog.chat.cancel import Cancel
 from everlog.chat.effects import (
     Abandoned,
     Begin,
-    Call,
     Close,
     Drop,
     Effect,
     Emit,
+    Invoke,
     Next,
     Program,
     Receive,
@@ -90,7 +90,7 @@ class SyncDriver:
                 return self._http.receive(effect.connection)
             case Emit():
                 return None
-            case Call():
+            case Invoke():
                 result = effect.function(*effect.args, **effect.kwargs)
                 return in_background(result) if inspect.isawaitable(result) else result
             case Send():
@@ -177,7 +177,7 @@ class AsyncDriver:
                 return await self._http.receive(effect.connection)
             case Emit():
                 return None
-            case Call():
+            case Invoke():
                 return await _called(effect)
             case Send():
                 return await self._http.send(effect.request, effect.cancel, stream=effect.stream)
@@ -201,7 +201,7 @@ class AsyncDriver:
         return self._wire
 
 
-async def _called(effect: Call) -> Any:
+async def _called(effect: Invoke) -> Any:
     if effect.blocking and not inspect.iscoroutinefunction(effect.function):
         result = await asyncio.to_thread(effect.function, *effect.args, **effect.kwargs)
     else:

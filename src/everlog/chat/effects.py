@@ -98,7 +98,7 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Invoke:
     """Call a user's function, plain or async → its result. Raises what it raises."""
 
     function: Callable[..., Any]
@@ -148,6 +148,6 @@ class Emit:
     value: Any
 
 
-Effect: TypeAlias = Send | Receive | Close | Sleep | Call | Begin | Next | Drop | Emit
+Effect: TypeAlias = Send | Receive | Close | Sleep | Invoke | Begin | Next | Drop | Emit
 
 Program: TypeAlias = Generator[Effect, Any, T]

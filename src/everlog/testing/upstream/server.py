@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         received = self._receive(self.rfile.read(int(self.headers.get("content-length", 0))))
-        if received.path.partition("?")[0].endswith("/messages/count_tokens"):
+        if received.path.partition("?")[0].endswith(("/messages/count_tokens", "/responses/input_tokens")):
             self.told.requests.append(received)
             return self._send(200, encoded({"input_tokens": len(received.raw) // 4}))
         told, number = self.told.next(received)
