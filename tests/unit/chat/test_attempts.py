@@ -258,7 +258,7 @@ def test_a_server_that_is_not_there_costs_nothing(calling):
     """Chat A.1 108: what was never sent took no tokens."""
     with Upstream() as upstream:
         url = upstream.url
-    with pytest.raises(NeverSent, match="no connection to http://127.0.0.1:"):
+    with pytest.raises(NeverSent, match=r"no connection to http://127\.0\.0\.1:"):
         calling.ask(url, "responses")
     assert calling.statuses == ["failed"] * 4
     assert calling.ledger.tokens() == Usage(input=0, cache_read=0, cache_write=0, output=0)
@@ -321,7 +321,7 @@ def test_a_call_that_was_cancelled_before_sends_nothing(calling):
     calling.cancel.pull()
     with Upstream() as upstream, pytest.raises(Cancelled):
         calling.ask(upstream.url, "responses")
-    assert (upstream.requests, len(calling.ledger), calling.cancel.is_pulled) == ([], 0, False)
+    assert (upstream.requests, len(calling.ledger.attempts), calling.cancel.is_pulled) == ([], 0, False)
 
 
 def test_a_request_shows_neither_key_nor_words():
