@@ -1,7 +1,7 @@
 """The next request of a chat: its body, as it is sent, and the headers that belong to it."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,24 +9,36 @@ from everlog.chat.attachments import inlined
 from everlog.chat.attempts import Prepared
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
+from everlog.chat.provider_tools import MCP_BETA, placed
 from everlog.chat.state import State
 from everlog.errors import Mistake
+from everlog.messages import JSON
 from everlog.protocols import FORMATS
+from everlog.protocols.anthropic.requests import render_betas
 from everlog.protocols.exchange import Said, Settings
 from everlog.protocols.shapes import Record
 
 _LOG = logging.getLogger(__name__)
 
+BETAS = "anthropic-beta"
 
-def body_of(state: State, *, stream: bool = False) -> Program[Record]:
-    """Return the body of the next request, as the callbacks for it leave it; nothing of the chat is in it by reference.
+COMPACTING: dict[str, tuple[str, ...]] = {"anthropic": ("at", "instructions", "pause_after"), "responses": ("at",)}
+"""The options of compaction that each protocol has."""
+
+
+def body_of(state: State, staged: Iterable[ChatMessage] = (), *, stream: bool = False) -> Program[Record]:
+    """Return the body of the next request, as the callbacks for it leave it; they get one of their own.
 
     Raises:
-        Mistake: an option that the protocol does not have.
+        Mistake: an option or a provider's tool that the protocol does not have.
         UnsupportedAttachment: a file that it does not carry.
     """
-    route = state.route
-    body = FORMATS[route.protocol].render_request(said_of(state), settings_of(state, stream=stream))
+    protocol = state.route.protocol
+    tools = placed(state.provider_tools, protocol)
+    settings = replace(settings_of(state, stream=stream), provider_tools=tools.tools)
+    body = FORMATS[protocol].render_request(said_of(state, staged), settings)
+    if tools.servers:
+        body["mcp_servers"] = [*body.get("mcp_servers", []), *tools.servers]
     hooks = state.hooks["before_request"]
     if hooks:
         body = deepcopy(body)
@@ -69,6 +81,7 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
         stream=stream,
         end_user=state.end_user,
         caching=None if state.caching is False else state.caching,
+        compaction=_compaction(state),
         names=route.provider.names,
         options=deepcopy(state.provider_options),
     )
@@ -81,7 +94,30 @@ def prepared_of(state: State, body: Record) -> Prepared:
         model=state.route.model,
         protocol=state.route.protocol,
         body=body,
-        headers=state.headers,
+        headers=_headers(state),
         timeouts=state.config.timeouts,
         retry=state.config.retry,
     )
+
+
+def _compaction(state: State) -> Mapping[str, JSON] | None:
+    """Return the options of compaction that the protocol has; None if it has no compaction, or nobody wants it."""
+    if state.compaction is None or state.compaction is False:
+        return None
+    known = COMPACTING.get(state.route.protocol)
+    if known is None:
+        _LOG.debug("compaction is dropped: the protocol has none", extra={"protocol": state.route.protocol})
+        return None
+    for name in state.compaction.keys() - known:
+        _LOG.debug("an option of compaction is dropped: the protocol has none", extra={"option": name})
+    return {name: value for name, value in state.compaction.items() if name in known}
+
+
+def _headers(state: State) -> dict[str, str]:
+    """Return the caller's headers, with the betas that what is set needs joined to theirs."""
+    if state.route.protocol != "anthropic":
+        return state.headers
+    needed = [*render_betas(Settings(model=state.route.model.id, compaction=_compaction(state)))]
+    needed += [MCP_BETA] if placed(state.provider_tools, "anthropic").servers else []
+    asked = [one.strip() for one in state.headers.get(BETAS, "").split(",") if one.strip()]
+    return {**state.headers, BETAS: ",".join(dict.fromkeys([*asked, *needed]))} if needed else state.headers

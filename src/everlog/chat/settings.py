@@ -9,12 +9,14 @@ from everlog.chat.options import (
     ToolOptions,
     caching_of,
     changed,
+    compaction_of,
     errors_of,
     headers_of,
     mapping_of,
     number_of,
     thinking_of,
 )
+from everlog.chat.provider_tools import ProviderTool, provider_tools_of
 from everlog.chat.retries import TRANSIENT
 from everlog.chat.routes import ChatConfig, Route, resolved
 from everlog.chat.structured import as_schema
@@ -87,6 +89,16 @@ class Settings(Hooks):
     def caching(self) -> Literal[False] | Mapping[str, JSON] | None:
         """Options of caching; False if it is off, None if nobody said anything."""
         return self._state.caching
+
+    @property
+    def compaction(self) -> Literal[False] | Mapping[str, JSON] | None:
+        """Options of compaction; False if it is off, None if nobody said anything."""
+        return self._state.compaction
+
+    @property
+    def provider_tools(self) -> tuple[ProviderTool, ...]:
+        """Tools that run at the provider."""
+        return self._state.provider_tools
 
     @property
     def end_user(self) -> str | None:
@@ -220,6 +232,35 @@ class Settings(Hooks):
             Mistake: it is None, or False with options.
         """
         self._state.caching = caching_of(options, named)
+        return self
+
+    def with_compaction(self, options: bool | Mapping[str, JSON] = True, **named: JSON) -> Self:
+        """Have the provider condense what does not fit its context any more; False sends no word of it.
+
+        Args:
+            options: `at`, the tokens of input from which on; `instructions` for the summary; `pause_after`, to end the
+                turn there. A protocol that lacks one leaves it out.
+            named: the same.
+
+        Raises:
+            Mistake: there is no such option, it is None, or False has options.
+        """
+        self._state.compaction = compaction_of(options, named)
+        return self
+
+    def with_provider_tools(self, *tools: str | Mapping[str, Any] | None, **named: Mapping[str, Any]) -> Self:
+        """Add tools that run at the provider; None alone removes all.
+
+        Args:
+            tools: names, such as web_search or code_execution, or whole tools in the provider's words.
+            named: names with options in the provider's words.
+
+        Raises:
+            Mistake: one is none of these. Names that the protocol lacks are refused when it is asked.
+        """
+        if tools == (None,) and not named:
+            self._state.provider_tools = ()
+        self._state.provider_tools += provider_tools_of(tools, named)
         return self
 
     def with_end_user(self, end_user: str | None) -> Self:
