@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
-from everlog.chat.attachments import inlined
+from everlog.chat.attachments import as_documents, cited, inlined
 from everlog.chat.attempts import Prepared
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
@@ -37,6 +37,8 @@ def body_of(state: State, staged: Iterable[ChatMessage] = (), *, stream: bool = 
     tools = placed(state.provider_tools, protocol)
     settings = replace(settings_of(state, stream=stream), provider_tools=tools.tools)
     body = FORMATS[protocol].render_request(said_of(state, staged), settings)
+    if _cites(state):
+        body = cited(body)
     if tools.servers:
         body["mcp_servers"] = [*body.get("mcp_servers", []), *tools.servers]
     hooks = state.hooks["before_request"]
@@ -49,7 +51,8 @@ def body_of(state: State, staged: Iterable[ChatMessage] = (), *, stream: bool = 
 
 def said_of(state: State, staged: Iterable[ChatMessage] = ()) -> tuple[Said, ...]:
     """Return the conversation, as it is rendered: texts that were attached as words, no marks if caching is off."""
-    said = tuple(inlined(message.said) for message in (*state.messages, *staged))
+    form = as_documents if _cites(state) else inlined
+    said = tuple(form(message.said) for message in (*state.messages, *staged))
     return tuple(replace(one, cached=False) if one.cached else one for one in said) if state.caching is False else said
 
 
@@ -98,6 +101,12 @@ def prepared_of(state: State, body: Record) -> Prepared:
         timeouts=state.config.timeouts,
         retry=state.config.retry,
     )
+
+
+def _cites(state: State) -> bool:
+    if state.citations and state.route.protocol != "anthropic":
+        _LOG.warning("citations are not asked for: the protocol has none", extra={"protocol": state.route.protocol})
+    return state.citations and state.route.protocol == "anthropic"
 
 
 def _compaction(state: State) -> Mapping[str, JSON] | None:

@@ -91,6 +91,11 @@ class Settings(Hooks):
         return self._state.caching
 
     @property
+    def citations(self) -> bool:
+        """Whether answers are to back their claims with passages of attached files."""
+        return self._state.citations
+
+    @property
     def compaction(self) -> Literal[False] | Mapping[str, JSON] | None:
         """Options of compaction; False if it is off, None if nobody said anything."""
         return self._state.compaction
@@ -232,6 +237,16 @@ class Settings(Hooks):
             Mistake: it is None, or False with options.
         """
         self._state.caching = caching_of(options, named)
+        return self
+
+    def with_citations(self, enabled: bool = True) -> Self:
+        """Have answers back their claims with passages of attached texts and PDFs, where the provider can do that.
+
+        Raises:
+            Mistake: it is neither True nor False.
+        """
+        expect(enabled, bool, "with_citations takes True or False")
+        self._state.citations = enabled
         return self
 
     def with_compaction(self, options: bool | Mapping[str, JSON] = True, **named: JSON) -> Self:

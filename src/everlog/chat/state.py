@@ -46,6 +46,7 @@ class State:
         self.thinking: Thinking | None = None
         self.schema: Schema | None = None
         self.caching: Literal[False] | Mapping[str, JSON] | None = None
+        self.citations = False
         self.compaction: Literal[False] | Mapping[str, JSON] | None = None
         self.provider_tools: tuple[ProviderTool, ...] = ()
         self.end_user: str | None = None
