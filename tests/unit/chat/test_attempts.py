@@ -1,6 +1,7 @@
 """Calls of a model over real HTTP: what comes back, what is tried again, what the ledger says (chat A.1 105-112)."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_conversation_that_is_too_long_is_told_from_other_bad_requests(calling
 def test_what_may_pass_is_tried_again_and_each_try_is_in_the_ledger(calling, protocol, stream):
     """Chat A.1 108, 111."""
     ask = calling.listen if stream else calling.ask
-    script = [Refused(status=500), Refused(status=429, retry_after="2"), Reset(), Answer(text="At last.")]
+    script: list[Any] = [Refused(status=500), Refused(status=429, retry_after="2"), Reset(), Answer(text="At last.")]
     with Upstream(script) as upstream:
         ask(upstream.url, protocol)
     rows = calling.ledger.attempts
@@ -182,7 +183,7 @@ def test_a_stream_is_begun_again_only_if_nothing_was_handed_out(calling, protoco
     with Upstream([Cut(answer=HELLO, events=1), HELLO]) as upstream:
         deltas, _ = calling.listen(upstream.url, protocol)
     assert (text_of(deltas), calling.statuses) == (HELLO.text, ["failed", "succeeded"])
-    emitted = []
+    emitted: list[Any] = []
     with Upstream([Cut(answer=Answer(text="Good morning." * 3), events=7), HELLO]) as upstream:
         with pytest.raises(ConnectionFailed):
             calling.listen(upstream.url, protocol, emitted)
@@ -194,7 +195,7 @@ def test_a_stream_is_begun_again_only_if_nothing_was_handed_out(calling, protoco
 @each_protocol
 def test_an_error_in_mid_stream_is_the_error_that_its_status_would_be(calling, protocol):
     broken = Broken(answer=Answer(text="Good morning." * 3), events=7)
-    emitted = []
+    emitted: list[Any] = []
     with Upstream([broken]) as upstream, pytest.raises(ProviderTrouble) as caught:
         calling.listen(upstream.url, protocol, emitted)
     assert type(caught.value) is (Overloaded if protocol == "anthropic" else ProviderFailed)
@@ -218,12 +219,12 @@ def test_what_is_no_answer_is_said_to_be_none(calling, protocol, stream):
 @each_protocol
 def test_an_answer_without_a_message_is_an_error_with_its_reason(calling, protocol):
     """Chat A.1 112, A.2 568: a model may say nothing at all only where its protocol has a form for that."""
-    empty = {
+    empties: dict[str, dict[str, Any]] = {
         "chat_completions": {"choices": [{"index": 0, "finish_reason": "content_filter"}]},
         "responses": {"output": [], "status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
         "anthropic": {"content": None, "stop_reason": "refusal"},
-    }[protocol]
-    with Upstream([Answer(fields=empty)]) as upstream, pytest.raises(BadReply) as caught:
+    }
+    with Upstream([Answer(fields=empties[protocol])]) as upstream, pytest.raises(BadReply) as caught:
         calling.ask(upstream.url, protocol)
     assert caught.value.finish in {"content_filter", "refusal"}
     assert calling.ledger.tokens().output == 20
@@ -236,7 +237,7 @@ def test_anthropic_may_end_a_turn_without_a_word(calling):
 
 
 def test_an_error_with_a_good_status_is_an_error(calling):
-    fault = {"error": {"code": 429, "message": "Slow down."}, "choices": []}
+    fault: dict[str, Any] = {"error": {"code": 429, "message": "Slow down."}, "choices": []}
     with Upstream([Answer(fields=fault), Answer(text="Yes.")]) as upstream:
         assert calling.ask(upstream.url, "chat_completions").text == "Yes."
     assert [one.error for one in calling.ledger.attempts] == ["RateLimited", None]

@@ -1,6 +1,6 @@
 """Tokens and what they cost (chat A.1 108-110; D57, D58)."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -36,12 +36,14 @@ def test_a_known_case_by_hand():
 
 def test_each_part_has_its_price():
     usage = Usage(input=100, cache_read=200, cache_write=300, cache_write_long=100, output=50)
-    assert cost_of(usage, PRICED) == Cost(
-        input_usd=pytest.approx(200e-6),
-        cache_read_usd=pytest.approx(100e-6),
-        cache_write_usd=pytest.approx((200 * 2.5 + 100 * 4) / 1e6),
-        output_usd=pytest.approx(500e-6),
-        total_usd=pytest.approx((200 + 100 + 900 + 500) / 1e6),
+    assert asdict(cost_of(usage, PRICED)) == pytest.approx(
+        {
+            "input_usd": 200e-6,
+            "cache_read_usd": 100e-6,
+            "cache_write_usd": (200 * 2.5 + 100 * 4) / 1e6,
+            "output_usd": 500e-6,
+            "total_usd": (200 + 100 + 900 + 500) / 1e6,
+        }
     )
 
 
@@ -93,10 +95,8 @@ def test_a_sum_of_one_is_that_one(usage):
 def test_a_sum_has_a_total_only_if_each_has_one(rows):
     totals = [cost_of(usage, model).total_usd for usage, model in rows]
     total = sum_costs(rows).total_usd
-    if not rows or None in totals:
-        assert total is None
-    else:
-        assert total == pytest.approx(sum(totals))
+    known = [one for one in totals if one is not None]
+    assert total == (pytest.approx(sum(known)) if rows and len(known) == len(rows) else None)
 
 
 def test_a_part_without_a_price_in_one_answer_is_missing_in_the_sum():

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.chat.drivers import AsyncDriver, SyncDriver
-from everlog.chat.effects import Abandoned, Begin, Call, Drop, Emit, Next, Outcome
+from everlog.chat.effects import Abandoned, Begin, Drop, Emit, Invoke, Next, Outcome
 
 colour = contextvars.ContextVar("colour", default="none")
 MODES = ["threads", "fibers"]
 
 
 def returned(value):
-    """A program that does nothing."""
+    """A program that asks for nothing."""
+    yield from ()
     return value
-    yield
 
 
 async def later(value):
@@ -29,9 +29,9 @@ async def later(value):
 
 def test_a_program_gets_what_its_effects_give_and_returns(calling):
     def program():
-        first = yield Call(lambda x, y: x + y, (1,), {"y": 2})
-        second = yield Call(later, (first * 2,))
-        third = yield Call(partial(later, second + 1), blocking=True)
+        first = yield Invoke(lambda x, y: x + y, (1,), {"y": 2})
+        second = yield Invoke(later, (first * 2,))
+        third = yield Invoke(partial(later, second + 1), blocking=True)
         yield Emit("dropped")
         return third
 
@@ -41,12 +41,12 @@ def test_a_program_gets_what_its_effects_give_and_returns(calling):
 def test_what_an_effect_raises_is_raised_where_it_was_asked_for(calling):
     def program():
         try:
-            yield Call(int, ("no number",))
+            yield Invoke(int, ("no number",))
         except ValueError as error:
             yield Emit(type(error).__name__)
-        yield Call(int, ("nor this",), blocking=True)
+        yield Invoke(int, ("nor this",), blocking=True)
 
-    emitted = []
+    emitted: list[str] = []
     with pytest.raises(ValueError, match="nor this"):
         calling.stream(program(), emitted)
     assert emitted == ["ValueError"]
@@ -55,7 +55,7 @@ def test_what_an_effect_raises_is_raised_where_it_was_asked_for(calling):
 def test_a_stream_hands_out_in_order_and_ends_with_the_result(calling):
     def program():
         for number in range(5):
-            yield Emit((yield Call(later, (number,))))
+            yield Emit((yield Invoke(later, (number,))))
         return "the end"
 
     assert calling.stream(program()) == ([0, 1, 2, 3, 4], "the end")
@@ -63,14 +63,14 @@ def test_a_stream_hands_out_in_order_and_ends_with_the_result(calling):
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_program_whose_stream_nobody_reads_on_cleans_up(is_async):
-    told = []
+    told: list[int | str] = []
 
     def program():
         try:
             yield Emit(1)
             yield Emit(2)
         except Abandoned:
-            yield Call(told.append, ("cleaned up",))
+            yield Invoke(told.append, ("cleaned up",))
             raise
 
     async def read():
@@ -107,7 +107,7 @@ def test_programs_of_a_batch_come_back_in_the_order_in_which_they_end(calling, m
     ended[3].set()
 
     def program(number):
-        yield Call(ended[number].wait, (10,), blocking=True)
+        yield Invoke(ended[number].wait, (10,), blocking=True)
         return number
 
     def collected():
@@ -124,7 +124,7 @@ def test_programs_of_a_batch_come_back_in_the_order_in_which_they_end(calling, m
 @pytest.mark.parametrize("mode", MODES)
 def test_a_batch_reports_errors_and_goes_on(calling, mode):
     def failing():
-        yield Call(later, (1,))
+        yield Invoke(later, (1,))
         raise LookupError("x")
 
     outcomes = calling.run(batch_of([failing, lambda: returned("fine")], mode))
@@ -147,7 +147,7 @@ def test_no_more_programs_run_at_once_than_allowed(calling, mode):
             running -= 1
 
     def program():
-        yield Call(work, blocking=True)
+        yield Invoke(work, blocking=True)
 
     assert len(calling.run(batch_of([program] * 6, mode, limit=3))) == 6
     assert most == 3
@@ -164,13 +164,13 @@ def test_a_batch_that_is_given_up_begins_nothing_more(calling, mode):
             go.wait(10)
 
     def program(number):
-        yield Call(work, (number,), blocking=True)
+        yield Invoke(work, (number,), blocking=True)
 
     def given_up():
         programs = tuple(partial(program, number) for number in range(5))
         batch = yield Begin(programs=programs, mode=mode, limit=1)
         first = yield Next(batch)
-        yield Call(second.wait, (10,), blocking=True)
+        yield Invoke(second.wait, (10,), blocking=True)
         threading.Timer(0.05, go.set).start()
         yield Drop(batch)
         return first
@@ -184,8 +184,8 @@ def test_programs_see_the_context_variables_of_whoever_began_them(calling, mode)
     colour.set("green")
 
     def program():
-        plain = yield Call(colour.get, blocking=True)
-        return plain, (yield Call(read_colour))
+        plain = yield Invoke(colour.get, blocking=True)
+        return plain, (yield Invoke(read_colour))
 
     async def read_colour():
         return colour.get()
@@ -198,17 +198,17 @@ def test_an_async_function_may_use_a_blocking_driver_in_its_turn():
         return SyncDriver().run(inner())
 
     def inner():
-        return (yield Call(later, ("inside",)))
+        return (yield Invoke(later, ("inside",)))
 
     def program():
-        return (yield Call(outer))
+        return (yield Invoke(outer))
 
     assert SyncDriver().run(program()) == "inside"
 
 
 def test_a_blocking_driver_works_inside_a_running_loop():
     def program():
-        return (yield Call(later, (1,)))
+        return (yield Invoke(later, (1,)))
 
     async def main():
         return SyncDriver().run(program())
@@ -220,7 +220,8 @@ def test_plain_functions_that_block_do_not_hold_up_the_loop():
     inside, go = threading.Event(), threading.Event()
 
     def program():
-        yield Call(lambda: (inside.set(), go.wait(10)), blocking=True)
+        yield Invoke(inside.set)
+        yield Invoke(go.wait, (10,), blocking=True)
 
     async def main():
         task = asyncio.create_task(AsyncDriver().run(program()))
@@ -252,11 +253,11 @@ def test_any_program_has_the_same_outcome_with_both_drivers(plan):
                     case "emit":
                         yield Emit(value)
                     case "call":
-                        total += yield Call(int, (value,))
+                        total += yield Invoke(int, (value,))
                     case "await":
-                        total += yield Call(later, (value,))
+                        total += yield Invoke(later, (value,))
                     case _:
-                        yield Call(int, ("x",))
+                        yield Invoke(int, ("x",))
             except ValueError:
                 total -= 1
                 if value:
@@ -264,7 +265,8 @@ def test_any_program_has_the_same_outcome_with_both_drivers(plan):
         return total
 
     def outcome(run):
-        emitted, result = [], []
+        emitted: list[int] = []
+        result: list[int | str] = []
         try:
             run(emitted, result)
         except ValueError as error:

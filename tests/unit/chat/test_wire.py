@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,9 @@ from tests.unit.chat.calls import each_protocol, prepared, text_of
 from tests.unit.chat.servers import BEGUN, RawServer, certificate, chunk
 
 WORDS = Answer(text="Good morning." * 4)
-SAID = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]}
+SAID: dict[str, Any] = {
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]
+}
 EVENT = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"Yes."},"finish_reason":"stop"}]}\n\n'
 
 
@@ -341,10 +344,13 @@ def test_the_task_of_a_call_can_be_cancelled_as_any_other():
 @each_protocol
 def test_who_stops_reading_a_stream_closes_its_connection(protocol, is_async):
     ledger = Ledger()
-    request_of = {"ledger": ledger, "cancel": Cancel(), "clock": SystemClock()}
+
+    def call(url):
+        request = prepared(url, protocol, stream=True)
+        return exchange(request, ledger=ledger, cancel=Cancel(), clock=SystemClock())
 
     async def read_one(url):
-        stream = AsyncDriver(AsyncWire()).stream(exchange(prepared(url, protocol, stream=True), **request_of))
+        stream = AsyncDriver(AsyncWire()).stream(call(url))
         first = await anext(stream)
         await stream.aclose()
         return first
@@ -353,7 +359,7 @@ def test_who_stops_reading_a_stream_closes_its_connection(protocol, is_async):
         if is_async:
             first = asyncio.run(read_one(upstream.url))
         else:
-            stream = SyncDriver().stream(exchange(prepared(upstream.url, protocol, stream=True), **request_of))
+            stream = SyncDriver().stream(call(upstream.url))
             first = next(stream)
             stream.close()
         assert text_of([first])
