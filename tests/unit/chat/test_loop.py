@@ -87,7 +87,7 @@ def test_a_stream_tells_of_reasoning_and_calls_apart_from_the_words(talk):
 @pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
 def test_an_answer_says_why_it_ended(talk, streamed, finish):
     """A stream does as well (A.2 568)."""
-    calls = (("c1", "weather", {"city": "Rome"}),) if finish == "tool_calls" else ()
+    calls: Any = (("c1", "weather", {"city": "Rome"}),) if finish == "tool_calls" else ()
     talk = talk(Answer(text="Well", finish="length" if finish == "length" else "", calls=calls))
     talk.chat.ask_later("Hi")
     pieces: list[Any] = []

@@ -97,7 +97,7 @@ def test_they_stand_behind_functions_and_what_is_laid_over(talk):
 @pytest.mark.covers("chat A.1 102", "D82")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_answer_in_pieces_is_one_message_with_all_blocks_and_tokens(chatting, streamed):
-    text = {"type": "text", "text": "Noon.", "citations": None}
+    text: dict[str, Any] = {"type": "text", "text": "Noon.", "citations": None}
     script = [paused(USE), paused(FOUND), Answer(fields={"content": [text]}, input_tokens=10, output_tokens=2)]
     talk = chatting(*script, Answer(text="Yes."))
     talk.chat.with_model("claude-sonnet-5-5").with_provider_tools("web_search")
@@ -167,8 +167,8 @@ def test_compaction_is_asked_for_in_each_protocols_way(talk, caplog):
 
 @pytest.mark.covers("chat A.1 90")
 def test_a_block_of_compaction_is_kept_and_sent_again_as_it_came(chatting):
-    block = {"type": "compaction", "content": "sealed"}
-    text = {"type": "text", "text": "Ok.", "citations": None}
+    block: dict[str, Any] = {"type": "compaction", "content": "sealed"}
+    text: dict[str, Any] = {"type": "text", "text": "Ok.", "citations": None}
     talk = chatting(Answer(fields={"content": [block, text]}), Answer(text="Yes."))
     talk.chat.with_model("claude-sonnet-5-5").with_compaction()
     talk.ask("One")
