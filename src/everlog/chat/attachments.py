@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from everlog.errors import Mistake
-from everlog.messages import Media, Message
+from everlog.messages import Media, Message, Part
 from everlog.protocols.exchange import Said
+from everlog.protocols.shapes import Record, record
 
 UNKNOWN = "application/octet-stream"
 
@@ -135,6 +136,32 @@ def inlined(said: Said) -> Said:
     ):
         return said
     return replace(said, messages=tuple(_inlined(one) for one in said.messages))
+
+
+def as_documents(said: Said) -> Said:
+    """Return what was said with texts that were attached as plain ones, whatever they are: documents that can be cited."""
+    if said.raw is not None:
+        return said
+    return replace(said, messages=tuple(replace(one, parts=tuple(map(_plain, one.parts))) for one in said.messages))
+
+
+def _plain(part: Part) -> Part:
+    return replace(part, media_type="text/plain") if isinstance(part, Media) and is_text(part) else part
+
+
+def cited(body: Record) -> Record:
+    """Return a body of Anthropic's Messages in which answers may cite each document of a user's message."""
+    return {**body, "messages": [_citable(message) for message in body["messages"]]}
+
+
+def _citable(message: Record) -> Record:
+    blocks = message.get("content")
+    if message.get("role") != "user" or not isinstance(blocks, list):
+        return message
+    marked = [
+        {**one, "citations": {"enabled": True}} if record(one).get("type") == "document" else one for one in blocks
+    ]
+    return {**message, "content": marked}
 
 
 def _inlined(message: Message) -> Message:

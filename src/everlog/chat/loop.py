@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from everlog.chat.attempts import exchange
+from everlog.chat.cost import sum_usages
 from everlog.chat.effects import Effect, Emit, Invoke, Program
 from everlog.chat.message import ChatMessage, chunk_of, reply_message
 from everlog.chat.pending import is_complete, last_said, open_calls
@@ -12,7 +13,8 @@ from everlog.chat.requests import body_of, prepared_of
 from everlog.chat.rounds import run_tools
 from everlog.chat.routes import Route
 from everlog.chat.state import State
-from everlog.errors import BadReply
+from everlog.errors import BadReply, Cancelled
+from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Delta, Reply
 from everlog.protocols.shapes import loads
 
@@ -101,7 +103,7 @@ def _with_fallbacks(state: State, watch: _Watch) -> Program[ChatMessage]:
         except Exception as error:
             if fallback is not None:
                 yield from state.fire("after_fallback", replace(fallback, failure=error))
-            if not left or not isinstance(error, state.fallback_errors):
+            if not left or isinstance(error, Cancelled) or not isinstance(error, state.fallback_errors):
                 raise
             fallback = _fallback(state, error, left.pop(0), watch, attempt=len(state.fallbacks) - len(left))
             yield from state.fire("before_fallback", fallback)
@@ -126,24 +128,47 @@ def _fallback(state: State, error: Exception, route: Route, watch: _Watch, *, at
     )
 
 
+PAUSES = 8
+"""How often a provider may pause in the middle of an answer."""
+
+
 def _reply(state: State, watch: _Watch) -> Program[Reply]:
-    body = yield from body_of(state, stream=watch.is_streaming)
+    """Return a whole answer: where the provider pauses, it is asked to go on, and the pieces are one answer."""
+    reply = yield from _piece(state, watch, None)
+    for _ in range(PAUSES):
+        if reply.finish != "pause":
+            break
+        reply = _joined(reply, (yield from _piece(state, watch, reply)), state.route.protocol)
+    _refuse_malformed(reply)
+    return reply
+
+
+def _joined(first: Reply, second: Reply, protocol: str) -> Reply:
+    body = {**second.body, "content": [*first.body["content"], *second.body.get("content", ())]}
+    return replace(FORMATS[protocol].parse_reply(body), usage=sum_usages([first.usage, second.usage]))
+
+
+def _piece(state: State, watch: _Watch, before: Reply | None) -> Program[Reply]:
+    body = yield from body_of(state, [ChatMessage(said=before.said)] if before else (), stream=watch.is_streaming)
     prepared = prepared_of(state, body)
-    if watch.is_streaming:
+    if watch.is_streaming and before is None:
         yield from state.fire("before_message")
     state.cancel.check()
     reply = yield from exchange(
         prepared, ledger=state.ledger, cancel=state.cancel, clock=state.config.clock, each=watch.each
     )
     state.cancel.check()
-    _refuse_malformed(reply)
     return reply
 
 
 def _refuse_malformed(reply: Reply) -> None:
     for message in reply.said.messages:
         call = message.call
-        if call is not None and call.arguments.strip() and loads(call.arguments) is None and call.arguments != "null":
+        if call is not None and _is_malformed(call.arguments.strip()):
             raise BadReply(
                 f"the arguments of a call of {call.name} are no JSON; it ended with {reply.stop}", finish=reply.stop
             )
+
+
+def _is_malformed(arguments: str) -> bool:
+    return bool(arguments) and arguments != "null" and loads(arguments) is None

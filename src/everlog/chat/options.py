@@ -184,12 +184,3 @@ def headers_of(given: Any) -> dict[str, str]:
     for name, value in found.items():
         expect(value, str, f"the header {name} is a str")
     return {name.lower(): value for name, value in found.items()}
-
-
-def provider_tools_of(given: Iterable[Any]) -> tuple[Mapping[str, JSON], ...]:
-    """Return tools that run at the provider, in its own words."""
-    found = [one for one in given if one is not None]
-    for one in found:
-        if not isinstance(one, Mapping):
-            raise Mistake(f"a provider's tool is a mapping in the provider's words, not {type(one).__name__}")
-    return tuple(dict(one) for one in found)

@@ -1,6 +1,5 @@
 """From the name of a model to the way to it: model, provider, address, key, and the protocol that is spoken there."""
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,11 +9,9 @@ from everlog.chat.options import Concurrency
 from everlog.chat.providers import Endpoint, endpoint
 from everlog.chat.retries import Retry
 from everlog.clock import Clock, SystemClock
-from everlog.errors import Mistake, UnknownModel, expect
+from everlog.errors import Mistake, expect
 from everlog.protocols.exchange import Thinking
 from everlog.registry import Model, Provider, Registry, builtin
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +73,12 @@ class Route:
         return self.model.output_tokens if self.protocol == "anthropic" else None
 
     def thinking(self, said: Thinking | None) -> Thinking | None:
-        """Return what this model is told of thinking; nothing if it never thinks.
+        """Return what this model is told of thinking; nothing if it never thinks."""
+        return None if self.model.reasons is False else said
 
-        Raises:
-            Mistake: a budget, for a protocol that knows none.
-        """
-        if said is None:
-            return None
-        if self.model.reasons is False:
-            _LOG.debug("thinking is dropped: the model does not think", extra={"model": self.model.id})
-            return None
-        if said.budget_tokens is not None and self.protocol != "anthropic":
-            raise Mistake(f"{self.protocol} has no budget of thinking; give an effort, such as low, medium or high")
-        return said
+    def under(self, config: ChatConfig) -> "Route":
+        """Return the way to the same model, provider and protocol by another config."""
+        return resolved(config, self.model.id, self.provider.name, self.asked, assume_exists=True)
 
 
 def resolved(
@@ -101,10 +91,7 @@ def resolved(
         MissingCredentials: its provider wants a key.
         Mistake: no name and no default, no such provider, or a model is assumed to exist at none.
     """
-    expect(name, (str, type(None)), "the name of a model is a str or None")
-    name = name or config.default_model
-    if not name:
-        raise Mistake('name a model, as in Chat("openai/gpt-5.6-luna"), or give ChatConfig(default_model=…)')
+    name = _named(config, name)
     if assume_exists and provider is None:
         raise Mistake("assume_model_exists needs provider=: nobody else says where the model is")
     registry = config.registry or builtin()
@@ -123,6 +110,14 @@ def resolved(
         asked=protocol,
         configured=config.protocols.get(place.name),
     )
+
+
+def _named(config: ChatConfig, name: str | None) -> str:
+    expect(name, (str, type(None)), "the name of a model is a str or None")
+    found = name or config.default_model
+    if not found:
+        raise Mistake('name a model, as in Chat("openai/gpt-5.6-luna"), or give ChatConfig(default_model=…)')
+    return found
 
 
 def opened(
@@ -146,17 +141,21 @@ def opened(
     config = config or ChatConfig()
     if base_url is None and api_key is None:
         return config, resolved(config, name, provider, protocol, assume_exists=assume_exists)
-    registry = config.registry or builtin()
-    try:
-        found = registry.find(name or config.default_model or "", provider=provider, assume_exists=assume_exists)
-        place = found.provider
-    except UnknownModel:
-        if base_url is None or provider is not None:
-            raise
-        place, provider, assume_exists, protocol = "openai", "openai", True, protocol or "chat_completions"
+    name, registry = _named(config, name), config.registry or builtin()
+    if base_url is not None and provider is None and not _is_known(registry, name):
+        provider, assume_exists, protocol = "openai", True, protocol or "chat_completions"
+    place = registry.find(name, provider=provider, assume_exists=assume_exists).provider
     config = replace(
         config,
         base_urls=config.base_urls if base_url is None else {**config.base_urls, place: base_url},
         api_keys=config.api_keys if api_key is None else {**config.api_keys, place: api_key},
     )
     return config, resolved(config, name, provider, protocol, assume_exists=assume_exists)
+
+
+def _is_known(registry: Registry, name: str) -> bool:
+    """Whether a name says at which provider its model is."""
+    head, _, rest = name.partition("/")
+    return bool(rest and head in registry.providers) or any(
+        (one, name) in registry.models for one in registry.providers
+    )

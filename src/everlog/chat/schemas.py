@@ -51,29 +51,33 @@ class Unfit(ValueError):
     """A value does not have the form of its type; the message says where."""
 
 
-def schema_of(kind: Any) -> Record:
+def schema_of(kind: Any, within: tuple[type, ...] = ()) -> Record:
     """Return the JSON schema of a type.
 
+    Args:
+        kind: the type.
+        within: the classes that it is a part of.
+
     Raises:
-        Mistake: JSON has no form for it.
+        Mistake: JSON has no form for it, or it is a part of itself.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Required, NotRequired}:
-        return schema_of(inner[0])
+        return schema_of(inner[0], within)
     if origin is Annotated:
         said = [one for one in inner[1:] if isinstance(one, str)]
-        return {**schema_of(inner[0]), **({"description": said[0]} if said else {})}
+        return {**schema_of(inner[0], within), **({"description": said[0]} if said else {})}
     if origin is Literal:
         return _choice(list(inner))
     if origin in {Union, types.UnionType}:
-        return {"anyOf": [schema_of(one) for one in inner]}
+        return {"anyOf": [schema_of(one, within) for one in inner]}
     if origin in _LISTS:
         items = [one for one in inner if one is not Ellipsis]
-        return {"type": "array", "items": schema_of(items[0] if len(set(items)) == 1 else Any)}
+        return {"type": "array", "items": schema_of(items[0] if len(set(items)) == 1 else Any, within)}
     if origin in _MAPPINGS:
-        return {"type": "object", "additionalProperties": schema_of(inner[1]) or True}
+        return {"type": "object", "additionalProperties": schema_of(inner[1], within) or True}
     if isinstance(kind, type):
-        return _of_class(kind)
+        return _of_class(kind, within)
     if _is_plain(kind):
         return dict(_PLAIN[kind])
     raise _no_form(kind)
@@ -86,27 +90,39 @@ def _is_plain(kind: Any) -> bool:
         return False
 
 
-def _of_class(kind: type) -> Record:
+def _of_class(kind: type, within: tuple[type, ...]) -> Record:
     if hasattr(kind, "model_json_schema"):
         return dict(kind.model_json_schema())
     if issubclass(kind, enum.Enum):
         return _choice([one.value for one in kind])
     if dataclasses.is_dataclass(kind) or is_typeddict(kind):
-        return _of_fields(kind)
+        if kind in within:
+            raise Mistake(
+                f"{kind.__name__} is a part of itself, which has no form here; give a JSON schema of your own"
+            )
+        return _of_fields(kind, (*within, kind))
     if kind in _PLAIN:
         return dict(_PLAIN[kind])
     raise _no_form(kind)
 
 
-def _of_fields(kind: type) -> Record:
+def _of_fields(kind: type, within: tuple[type, ...]) -> Record:
     """Return the schema of a class with fields; all are asked for, which is what strict schemas want."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _fields(kind)
     return {
         "type": "object",
-        "properties": {name: schema_of(hint) for name, hint in hints.items()},
+        "properties": {name: schema_of(hint, within) for name, hint in hints.items()},
         "required": list(hints),
         "additionalProperties": False,
     }
+
+
+def _fields(kind: Any) -> Record:
+    """Return the types of the fields of a class by name."""
+    hints = get_type_hints(kind, include_extras=True)
+    if is_typeddict(kind):
+        return hints
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
 def _choice(values: list[Any]) -> Record:
@@ -151,7 +167,19 @@ def parameters_of(function: Callable[..., Any], reserved: frozenset[str] = froze
             }
             if parameter.default is inspect.Parameter.empty:
                 required.append(name)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
+    shape: Record = {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
+    definitions = _taken(properties)
+    return {**shape, "$defs": definitions} if definitions else shape
+
+
+def _taken(value: Any) -> Record:
+    """Take definitions out of schemas, however deep: what refers to them begins at the root."""
+    found: Record = {}
+    if isinstance(value, dict):
+        found |= value.pop("$defs", {})
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        found |= _taken(one)
+    return found
 
 
 def _hints(function: Callable[..., Any]) -> Record:
@@ -246,6 +274,8 @@ def _instance(kind: type, value: Any, where: str) -> Any:
         return _of_record(kind, value, where)
     if kind is float and type(value) is int:
         return float(value)
+    if kind is int and type(value) is float and value.is_integer():
+        return int(value)
     if kind in {str, int, float, bool, list, dict, types.NoneType} and type(value) is not kind:
         raise Unfit(f"{where} must be {_PLAIN[kind]['type']}")
     return tuple(value) if kind is tuple and isinstance(value, list) else value
@@ -254,11 +284,13 @@ def _instance(kind: type, value: Any, where: str) -> Any:
 def _of_record(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise Unfit(f"{where} must be an object")
-    hints = get_type_hints(kind, include_extras=True)
-    made = {name: value_of(hints[name], one, f"{where}.{name}") for name, one in value.items() if name in hints}
+    hints = _fields(kind)
+    if unknown := [name for name in value if name not in hints]:
+        raise Unfit(f"{where} has no field {', '.join(unknown)}")
+    made = {name: value_of(hints[name], one, f"{where}.{name}") for name, one in value.items()}
     if is_typeddict(kind):
         return made
     try:
         return kind(**made)
     except TypeError as error:
-        raise Unfit(f"{where} lacks a field, or has one too many") from error
+        raise Unfit(f"{where} lacks a field") from error

@@ -9,12 +9,14 @@ from everlog.chat.options import (
     ToolOptions,
     caching_of,
     changed,
+    compaction_of,
     errors_of,
     headers_of,
     mapping_of,
     number_of,
     thinking_of,
 )
+from everlog.chat.provider_tools import ProviderTool, provider_tools_of
 from everlog.chat.retries import TRANSIENT
 from everlog.chat.routes import ChatConfig, Route, resolved
 from everlog.chat.structured import as_schema
@@ -89,6 +91,21 @@ class Settings(Hooks):
         return self._state.caching
 
     @property
+    def citations(self) -> bool:
+        """Whether answers are to back their claims with passages of attached files."""
+        return self._state.citations
+
+    @property
+    def compaction(self) -> Literal[False] | Mapping[str, JSON] | None:
+        """Options of compaction; False if it is off, None if nobody said anything."""
+        return self._state.compaction
+
+    @property
+    def provider_tools(self) -> tuple[ProviderTool, ...]:
+        """Tools that run at the provider."""
+        return self._state.provider_tools
+
+    @property
     def end_user(self) -> str | None:
         """Whom the provider is told that this is for."""
         return self._state.end_user
@@ -125,8 +142,8 @@ class Settings(Hooks):
         """Take keys, addresses and defaults from elsewhere; model, provider and protocol stay. None is the default."""
         expect(config, (ChatConfig, type(None)), "a config is a ChatConfig or None")
         self._state.config = config or ChatConfig()
-        old = self._state.route
-        self._state.route = resolved(self._state.config, old.model.id, old.provider.name, old.asked, assume_exists=True)
+        self._state.route = self._state.route.under(self._state.config)
+        self._state.fallbacks = tuple(route.under(self._state.config) for route in self._state.fallbacks)
         return self
 
     def with_tools(self, *tools: Any) -> Self:
@@ -220,6 +237,45 @@ class Settings(Hooks):
             Mistake: it is None, or False with options.
         """
         self._state.caching = caching_of(options, named)
+        return self
+
+    def with_citations(self, enabled: bool = True) -> Self:
+        """Have answers back their claims with passages of attached texts and PDFs, where the provider can do that.
+
+        Raises:
+            Mistake: it is neither True nor False.
+        """
+        expect(enabled, bool, "with_citations takes True or False")
+        self._state.citations = enabled
+        return self
+
+    def with_compaction(self, options: bool | Mapping[str, JSON] = True, **named: JSON) -> Self:
+        """Have the provider condense what does not fit its context any more; False sends no word of it.
+
+        Args:
+            options: `at`, the tokens of input from which on; `instructions` for the summary; `pause_after`, to end the
+                turn there. A protocol that lacks one leaves it out.
+            named: the same.
+
+        Raises:
+            Mistake: there is no such option, it is None, or False has options.
+        """
+        self._state.compaction = compaction_of(options, named)
+        return self
+
+    def with_provider_tools(self, *tools: str | Mapping[str, Any] | None, **named: Mapping[str, Any]) -> Self:
+        """Add tools that run at the provider; None alone removes all.
+
+        Args:
+            tools: names, such as web_search or code_execution, or whole tools in the provider's words.
+            named: names with options in the provider's words.
+
+        Raises:
+            Mistake: one is none of these. Names that the protocol lacks are refused when it is asked.
+        """
+        if tools == (None,) and not named:
+            self._state.provider_tools = ()
+        self._state.provider_tools += provider_tools_of(tools, named)
         return self
 
     def with_end_user(self, end_user: str | None) -> Self:

@@ -9,6 +9,7 @@ from everlog.chat.ledger import Ledger
 from everlog.chat.message import ChatMessage
 from everlog.chat.options import ToolOptions, concurrency_of
 from everlog.chat.pending import Approvals
+from everlog.chat.provider_tools import ProviderTool
 from everlog.chat.retries import TRANSIENT
 from everlog.chat.routes import ChatConfig, Route
 from everlog.chat.tools import Tool
@@ -45,6 +46,9 @@ class State:
         self.thinking: Thinking | None = None
         self.schema: Schema | None = None
         self.caching: Literal[False] | Mapping[str, JSON] | None = None
+        self.citations = False
+        self.compaction: Literal[False] | Mapping[str, JSON] | None = None
+        self.provider_tools: tuple[ProviderTool, ...] = ()
         self.end_user: str | None = None
         self.provider_options: dict[str, Any] = {}
         self.headers: dict[str, str] = {}

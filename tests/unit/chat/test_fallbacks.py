@@ -8,6 +8,7 @@ from everlog.chat.loop import Fallback
 from everlog.chat.retries import TRANSIENT, Retry
 from everlog.errors import (
     BadRequest,
+    Cancelled,
     ConnectionFailed,
     ContextTooLong,
     Forbidden,
@@ -207,3 +208,23 @@ def test_an_error_of_a_callback_is_nobody_elses(chatting):
     with pytest.raises(ConnectionFailed, match="my own"):
         talk.ask()
     assert models(talk) == ["m-1"]
+
+
+def test_a_cancel_is_never_fallen_back_from_whatever_errors_are_chosen(chatting):
+    def script(received: Any) -> Answer:
+        chat.cancel()
+        return Answer(text="Too late.")
+
+    talk = chatting(script)
+    chat = talk.chat.with_fallbacks(SECOND, on=Exception)
+    with pytest.raises(Cancelled):
+        talk.ask()
+    assert models(talk) == ["m-1"]
+
+
+@pytest.mark.covers("chat A.1 66")
+def test_another_config_leads_the_fallbacks_elsewhere_too(talk):
+    first, second = talk(), talk(Refused(status=500), Answer(text="Here."))
+    first.chat.with_fallbacks(SECOND).with_config(second.chat.config)
+    assert first.ask().text == "Here."
+    assert models(second) == ["m-1", SECOND]

@@ -83,6 +83,28 @@ def test_a_stream_tells_of_reasoning_and_calls_apart_from_the_words(talk):
     assert talk.chat[1].thinking == "Hm."
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
+def test_an_answer_says_why_it_ended(talk, streamed, finish):
+    """A stream does as well (A.2 568)."""
+    calls: Any = (("c1", "weather", {"city": "Rome"}),) if finish == "tool_calls" else ()
+    talk = talk(Answer(text="Well", finish="length" if finish == "length" else "", calls=calls))
+    talk.chat.ask_later("Hi")
+    pieces: list[Any] = []
+    message = talk.do("generate", on_chunk=pieces.append if streamed else None)
+    assert message.finish == finish
+    assert bool(pieces) is streamed
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_reasoning_alone_is_no_answer_in_words(talk, streamed):
+    talk = talk(Answer(thinking="Hm.", calls=(("c1", "weather", {"city": "Rome"}),)), Answer(text="Sun."))
+    talk.chat.with_tools(weather).ask_later("Hi")
+    message = talk.do("generate", on_chunk=print if streamed else None)
+    assert (message.text, message.thinking, str(message)) == ("", "Hm.", "")
+    assert talk.do("complete").text == "Sun."
+
+
 @pytest.mark.covers("chat A.1 6", "D56")
 @pytest.mark.parametrize(
     ("messages", "complete"),

@@ -1,5 +1,7 @@
 """Which model, provider and protocol (chat A.1 62 to 67)."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -162,3 +164,40 @@ def test_headers_are_sent_replaced_and_never_those_of_the_provider(talk):
     talk.chat.with_headers(None)
     talk.ask()
     assert "x-new" not in talk.upstream.requests[1].headers
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("options", "provider", "protocol"),
+    [
+        ({"model": "vendor/model"}, "openai", "chat_completions"),
+        ({"model": "vendor/model", "protocol": "responses"}, "openai", "responses"),
+        ({"model": "gpt-5.6-luna"}, "openai", "responses"),
+        ({"model": "anthropic/claude-sonnet-5-5"}, "anthropic", "anthropic"),
+        ({"model": "claude-9", "provider": "anthropic", "assume_model_exists": True}, "anthropic", "anthropic"),
+        ({"config": ChatConfig(default_model="deepseek/deepseek-flash", environ={})}, "deepseek", "chat_completions"),
+    ],
+    ids=str,
+)
+def test_an_address_goes_with_the_provider_of_the_model_if_there_is_one(kind, options, provider, protocol):
+    chat = kind(**{"config": ChatConfig(environ={}), "base_url": "http://127.0.0.1:9/v1", **options})
+    assert (chat.provider.name, chat._state.route.protocol) == (provider, protocol)
+    assert chat.config.base_urls == {provider: "http://127.0.0.1:9/v1"}
+
+
+@BOTH
+@pytest.mark.parametrize("options", [{"base_url": "http://127.0.0.1:9/v1"}, {"api_key": "k"}, {}], ids=str)
+def test_a_chat_needs_a_model(kind, options):
+    with pytest.raises(Mistake, match="name a model, as in"):
+        kind(config=ChatConfig(environ={}), **options)
+
+
+def test_a_chat_that_asks_nobody_loads_no_http():
+    program = """
+import sys, everlog
+chat = everlog.Chat("gpt-5.6-luna", api_key="k").with_instructions("x").ask_later("y")
+chat.render()
+print(sorted({"httpx2", "asyncio", "sqlalchemy"} & sys.modules.keys()))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() in {"[]", "['asyncio']"}

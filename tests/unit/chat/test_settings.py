@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
+from everlog.chat.attachments import attachment
 from everlog.chat.structured import as_schema
 from everlog.errors import BadReply, Mistake
 from everlog.protocols.exchange import Thinking
@@ -294,3 +295,37 @@ def test_an_answer_of_a_form_is_parsed(talk):
     with pytest.raises(BadReply, match="the answer is no JSON; it ended with stop"):
         assert talk.ask().parsed
     assert "json_schema" not in json.dumps(talk.bodies[1])
+
+
+@pytest.mark.covers("chat A.1 98", "D13", "D69")
+def test_citations_are_asked_for_of_attached_documents(talk, caplog):
+    cite = {"type": "char_location", "cited_text": "Tide at noon.", "document_index": 0, "document_title": "n.md"}
+    cite |= {"start_char_index": 0, "end_char_index": 13}
+    blocks: list[Any] = [{"type": "text", "text": "Noon.", "citations": [cite]}]
+    talk = talk(Answer(text="Noon.", fields={"content": blocks}))
+    assert talk.chat.with_citations() is talk.chat
+    files = [attachment(b"Tide at noon.", name="n.md"), attachment(b"%PDF-1.7")]
+    message = talk.ask("When?", files=files)
+    if talk.protocol == "anthropic":
+        content = talk.bodies[0]["messages"][0]["content"]
+        assert [one.get("citations") for one in content] == [None, {"enabled": True}, {"enabled": True}]
+        assert content[1]["source"] == {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
+        assert [(one.cited_text, one.title, one.start, one.end) for one in message.citations] == [
+            ("Tide at noon.", "n.md", 0, 13)
+        ]
+    else:
+        assert [one.levelname for one in caplog.records if "citations are not asked for" in one.message][:1] == [
+            "WARNING"
+        ]
+        assert '"citations"' not in json.dumps(talk.bodies[0])
+    talk.chat.with_citations(False)
+    assert "enabled" not in json.dumps(talk.do("render"))
+
+
+@pytest.mark.covers("chat A.1 98", "D69")
+@pytest.mark.parametrize("given", [None, 1, "yes"])
+def test_citations_are_on_or_off(chatting, given):
+    chat = chatting().chat
+    with pytest.raises(Mistake, match="with_citations takes True or False"):
+        chat.with_citations(given)
+    assert chat.citations is False

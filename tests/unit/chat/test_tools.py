@@ -2,8 +2,8 @@
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -26,6 +26,27 @@ class Place:
 class Trip(TypedDict):
     to: Place
     by: NotRequired[str]
+
+
+@dataclass
+class Node:
+    children: "list[Node]"
+
+
+@dataclass
+class Counted:
+    name: str
+    kinds: ClassVar[int] = 3
+    made: int = field(default=0, init=False)
+
+
+class Defining:
+    """Stands for a model of a validation library, with parts."""
+
+    @staticmethod
+    def model_json_schema() -> dict[str, Any]:
+        part = {"type": "object", "properties": {"a": {"type": "string"}}}
+        return {"type": "object", "properties": {"part": {"$ref": "#/$defs/Part"}}, "$defs": {"Part": part}}
 
 
 class Checked:
@@ -86,10 +107,31 @@ def test_a_type_without_a_form_in_json_is_refused(kind):
         schema_of(kind)
 
 
+def test_a_class_that_is_a_part_of_itself_is_refused():
+    with pytest.raises(Mistake, match="Node is a part of itself"):
+        schema_of(Node)
+
+
+def test_fields_that_nobody_gives_are_not_asked_for():
+    assert list(schema_of(Counted)["properties"]) == ["name"]
+    assert value_of(Counted, {"name": "a"}, "x") == Counted("a")
+
+
+def test_definitions_stand_at_the_root_where_references_look_for_them():
+    def go(to: list[Defining]) -> None:
+        """Go."""
+
+    parameters = as_tool(go).parameters
+    items = {"type": "object", "properties": {"part": {"$ref": "#/$defs/Part"}}}
+    assert parameters["properties"] == {"to": {"type": "array", "items": items}}
+    assert parameters["$defs"] == {"Part": {"type": "object", "properties": {"a": {"type": "string"}}}}
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "made"),
     [
         (int, 5, 5),
+        (int, 5.0, 5),
         (float, 5, 5.0),
         (Any, {"a": 1}, {"a": 1}),
         (Size, "l", Size.LARGE),
@@ -125,7 +167,9 @@ def test_a_value_becomes_one_of_its_type(kind, value, made):
         (tuple[int, int], [1], "x must have 2 items"),
         (Size, "m", "x must be one of 's', 'l'"),
         (Literal["a", "b"], "c", "x must be one of 'a', 'b'"),
+        (int, 5.5, "x must be integer"),
         (Place, {"at": [1, 2]}, "x lacks a field"),
+        (Place, {"city": "Rome", "size": 1}, "x has no field size"),
         (Place, "Rome", "x must be an object"),
         (Place, {"city": 5}, r"x\.city must be string"),
         (int | None, "a", "x has none of the forms"),
