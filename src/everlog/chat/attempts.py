@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from everlog.chat.cancel import Cancel
-from everlog.chat.effects import Close, Emit, Program, Receive, Request, Response, Send, Sleep, Timeouts
+from everlog.chat.effects import Close, Effect, Emit, Program, Receive, Request, Response, Send, Sleep, Timeouts
 from everlog.chat.ledger import NOTHING, Attempt, Ledger
 from everlog.chat.providers import Endpoint
 from everlog.chat.refusals import refusal
@@ -25,7 +25,7 @@ from everlog.protocols.sse import EventTooLarge, Frames
 from everlog.registry import Model
 
 T = TypeVar("T")
-Each = Callable[[Delta], Program[None]]
+Each = Callable[[Delta], Effect]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +64,15 @@ class Prepared:
         )
 
 
-def exchange(
-    prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each | None = None
-) -> Program[Reply]:
+def exchange(prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each = Emit) -> Program[Reply]:
     """Ask a model and return its answer.
 
     Args:
         prepared: the request; its body says whether the answer is streamed.
         ledger: gets a row for each request that goes out.
-        cancel: is checked before each request and at each piece of a stream.
+        cancel: is checked before each request, and before and after each piece of a stream.
         clock: for the ledger, and the chance in pauses.
-        each: what to do with each piece of a stream, as a program; by default it is emitted.
+        each: what to do with each piece of a stream; by default it is emitted.
 
     Raises:
         ProviderTrouble: it failed, and again as often as the request says.
@@ -91,14 +89,14 @@ def fetch(prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock) -
         ProviderTrouble: it failed, and again as often as the request says.
         Cancelled: it was cancelled.
     """
-    call = _Call(prepared, ledger, cancel, clock, None)
+    call = _Call(prepared, ledger, cancel, clock, Emit)
     return (yield from call.tries(call.body))
 
 
 class _Call:
     """One call under way."""
 
-    def __init__(self, prepared: Prepared, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each | None) -> None:
+    def __init__(self, prepared: Prepared, ledger: Ledger, cancel: Cancel, clock: Clock, each: Each) -> None:
         self._prepared = prepared
         self._format = FORMATS[prepared.protocol]
         self._ledger = ledger
@@ -201,7 +199,7 @@ class _Call:
             reply = self._checked(self._format.parse_reply(body))
             if reply.text:
                 self._was_handed_out = True
-                yield from self._handed(TextDelta(text=reply.text))
+                yield self._each(TextDelta(text=reply.text))
         except GeneratorExit:
             raise
         except BaseException:
@@ -210,27 +208,21 @@ class _Call:
         yield Close(response.connection)
         return reply
 
-    def _handed(self, delta: Delta) -> Program[None]:
-        if self._each is None:
-            yield Emit(delta)
-        else:
-            yield from self._each(delta)
-
     def _streamed(self, response: Response) -> Program[Reply]:
         frames, stream, receive = Frames(), self._format.stream(), Receive(response.connection)
+        each, check = self._each, self._cancel.check
         try:
             while not stream.done and stream.fault is None:
                 chunk = yield receive
                 if not chunk:
                     break
-                self._cancel.check()
+                check()
                 for event in frames.feed(chunk):
                     for delta in stream.feed(event):
+                        check()
                         self._was_handed_out = True
-                        if self._each is None:  # as `_handed`, at half the cost
-                            yield Emit(delta)
-                        else:
-                            yield from self._each(delta)
+                        yield each(delta)
+                        check()
         except GeneratorExit:
             raise
         except BaseException as error:

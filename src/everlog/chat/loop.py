@@ -6,7 +6,7 @@ from typing import Any
 
 from everlog.chat.attempts import exchange
 from everlog.chat.cost import sum_usages
-from everlog.chat.effects import Emit, Invoke, Program
+from everlog.chat.effects import Effect, Emit, Invoke, Program
 from everlog.chat.message import ChatMessage, chunk_of, reply_message
 from everlog.chat.pending import is_complete, last_said, open_calls
 from everlog.chat.requests import body_of, prepared_of
@@ -72,9 +72,7 @@ def generate(state: State, *, stream: bool = False, on_chunk: OnChunk | None = N
     primary = state.route
     try:
         return (
-            yield from _with_fallbacks(
-                state, _Watch(state, is_streaming=stream or on_chunk is not None, on_chunk=on_chunk)
-            )
+            yield from _with_fallbacks(state, _Watch(is_streaming=stream or on_chunk is not None, on_chunk=on_chunk))
         )
     finally:
         state.route = primary
@@ -83,19 +81,16 @@ def generate(state: State, *, stream: bool = False, on_chunk: OnChunk | None = N
 class _Watch:
     """Who gets the pieces of an answer: a function, or whoever reads the stream."""
 
-    def __init__(self, state: State, *, is_streaming: bool, on_chunk: OnChunk | None) -> None:
+    def __init__(self, *, is_streaming: bool, on_chunk: OnChunk | None) -> None:
         self.is_streaming = is_streaming
         self.has_yielded = False
-        self._state = state
         self._on_chunk = on_chunk
 
-    def each(self, delta: Delta) -> Program[None]:
+    def each(self, delta: Delta) -> Effect:
         """Hand a piece out."""
-        self._state.cancel.check()
         self.has_yielded = True
         chunk = chunk_of(delta)
-        yield Emit(chunk) if self._on_chunk is None else Invoke(self._on_chunk, (chunk,))
-        self._state.cancel.check()
+        return Emit(chunk) if self._on_chunk is None else Invoke(self._on_chunk, (chunk,))
 
 
 def _with_fallbacks(state: State, watch: _Watch) -> Program[ChatMessage]:

@@ -46,8 +46,10 @@ class Frames:
         Raises:
             EventTooLarge: an event is above the limit.
         """
-        if self._began and not (self._rest or self._data or self._name) and _is_one_line(chunk, self._limit):
-            return [Event(data=chunk[6:-2].decode("utf-8", "replace"))]
+        if self._began and not (self._rest or self._data or self._name):
+            whole = _whole(chunk, self._limit)
+            if whole is not None:
+                return [whole]
         block = self._rest + chunk if self._rest else chunk
         if not self._began:
             if len(block) < len(_BOM) and _BOM.startswith(block):
@@ -95,15 +97,23 @@ class Frames:
         return Event(data=data.decode("utf-8", "replace"), name=name)
 
 
-def _is_one_line(chunk: bytes, limit: int) -> bool:
-    """Whether a chunk is just one event of one line, as most are; they need no splitting."""
-    return (
-        chunk.startswith(b"data: ")
-        and chunk.endswith(b"\n\n")
-        and chunk.find(b"\n") == len(chunk) - 2
+def _whole(chunk: bytes, limit: int) -> Event | None:
+    """Return the event that a chunk is if it is one and no more, as most are; these need no splitting into lines."""
+    name, start = b"", 6
+    if chunk[:7] == b"event: ":
+        end = chunk.find(b"\n")
+        name, start = chunk[7:end], end + 7
+    size = len(chunk)
+    if (
+        chunk[start - 6 : start] == b"data: "
+        and chunk.find(b"\n", start) == size - 2
+        and chunk[-1:] == b"\n"
+        and size <= limit
         and b"\r" not in chunk
-        and len(chunk) <= limit
-    )
+    ):
+        data = chunk[start:-2].decode("utf-8", "replace")
+        return Event(data=data, name=name.decode("utf-8", "replace") if name else "")
+    return None
 
 
 def render_event(data: str, name: str = "") -> bytes:
