@@ -7,17 +7,38 @@
     │   ├── Conflict            the same client key or id, with other content
     │   ├── BudgetTooSmall      a view budget under 256 bytes
     │   ├── PartTooLarge        an image, sound or file above the limit
+    │   ├── UnknownModel        no such model at any provider, or at the one that was named
+    │   ├── UnsupportedAttachment  an image, sound or file that a model's protocol cannot carry
     │   ├── BadImport           a file, or a conversation in it, that cannot be read
+    │   ├── PendingCalls        calls of a chat's last response have no result yet
+    │   ├── MissingCredentials  no key for a model's provider, or one that cannot be sent
     │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
     └── Trouble               the world is in the way: disk, lock, server, damage
         ├── StoreUnavailable    the database cannot be reached or written now; nothing was stored
         ├── SchemaMismatch      the database is newer, or older, than this version of Everlog
         ├── Damaged             stored rows contradict each other or their hashes
         ├── Erased              the thread was erased; the write or read was dropped
-        └── PumpTimeout         a pass of the pump took longer than its limit
+        ├── PumpTimeout         a pass of the pump took longer than its limit
+        ├── Cancelled           the caller cancelled; what was begun was stopped
+        └── ProviderTrouble     a model's provider refused, failed, or cannot be reached
+            ├── BadRequest        it takes no such request: 400, and 4xx that nothing else names
+            │   └── ContextTooLong  the conversation does not fit into the model's context
+            ├── Unauthorized      401: it does not know the key
+            ├── PaymentRequired   402
+            ├── Forbidden         403: the key may not do this
+            ├── RateLimited       429, after all retries
+            ├── ProviderFailed    500, and 5xx that nothing else names
+            ├── ProviderUnavailable  502, 503, 504
+            ├── Overloaded        529
+            ├── ProviderTimeout   nothing came in time
+            ├── ConnectionFailed  the connection broke before the answer was whole
+            │   └── NeverSent       no connection could be made
+            └── BadReply          the answer is empty or cannot be read
 
 A message says what failed, with which values, and what to do. It never holds the text of a conversation.
 """
+
+from typing import Any
 
 
 class EverlogError(Exception):
@@ -58,12 +79,28 @@ class PartTooLarge(Mistake):
     """An image, sound or file is larger than the store takes."""
 
 
+class UnknownModel(Mistake):
+    """No provider has a model of that name, as far as is known."""
+
+
+class UnsupportedAttachment(Mistake):
+    """A model's protocol has no form for an image, a sound or a file of this type."""
+
+
 class BadImport(Mistake):
     """A file, or one conversation in it, cannot be read."""
 
 
 class KeyTrouble(Mistake):
     """The master key is missing, malformed, or not the one that this database was written with."""
+
+
+class PendingCalls(Mistake):
+    """Calls of a chat's last response have no result yet, so nothing can be said behind it."""
+
+
+class MissingCredentials(Mistake):
+    """A provider wants a key, and none was given, or it is one that no header can carry."""
 
 
 class Trouble(EverlogError):
@@ -88,3 +125,104 @@ class Erased(Trouble):
 
 class PumpTimeout(Trouble):
     """A pass of the pump took longer than its limit and was abandoned."""
+
+
+class Cancelled(Trouble):
+    """The caller cancelled, and this was the next place to stop at."""
+
+
+class ProviderTrouble(Trouble):
+    """A model's provider refused, failed, or cannot be reached."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        status: int | None = None,
+        kind: str | None = None,
+        detail: str | None = None,
+        retry_after_s: float | None = None,
+        request_id: str | None = None,
+        finish: str | None = None,
+    ) -> None:
+        """Say what failed.
+
+        Args:
+            message: what this says; without a word of the provider's.
+            provider: its name in the registry.
+            model: its id.
+            status: of HTTP, if an answer came.
+            kind: the provider's word for the error, such as invalid_request_error.
+            detail: what the provider says; it may quote the conversation, so it is never part of the message.
+            retry_after_s: how long the provider wants callers to wait, in seconds.
+            request_id: by which the provider finds the request.
+            finish: why the model stopped, where it answered.
+        """
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+        self.request_id = request_id
+        self.finish = finish
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known of it but the provider's words; fit for a log."""
+        known = {**self.__dict__, "error": type(self).__name__}
+        return {name: value for name, value in known.items() if value is not None and name != "detail"}
+
+
+class BadRequest(ProviderTrouble):
+    """The provider takes no such request; sending it again changes nothing."""
+
+
+class ContextTooLong(BadRequest):
+    """The conversation does not fit into the model's context."""
+
+
+class Unauthorized(ProviderTrouble):
+    """The provider does not know the key."""
+
+
+class PaymentRequired(ProviderTrouble):
+    """The provider wants to be paid first."""
+
+
+class Forbidden(ProviderTrouble):
+    """The key may not do this."""
+
+
+class RateLimited(ProviderTrouble):
+    """Too many requests or tokens in a while; `retry_after_s` says for how long, if the provider does."""
+
+
+class ProviderFailed(ProviderTrouble):
+    """The provider has an error of its own."""
+
+
+class ProviderUnavailable(ProviderTrouble):
+    """The provider, or a gateway before it, cannot answer now."""
+
+
+class Overloaded(ProviderTrouble):
+    """The provider has more to do than it can."""
+
+
+class ProviderTimeout(ProviderTrouble):
+    """Nothing came from the provider in time; it may have done the work all the same."""
+
+
+class ConnectionFailed(ProviderTrouble):
+    """The connection broke before the answer was whole."""
+
+
+class NeverSent(ConnectionFailed):
+    """No connection could be made; the provider has seen nothing of the request."""
+
+
+class BadReply(ProviderTrouble):
+    """The answer is empty, or cannot be read."""

@@ -9,7 +9,8 @@ The info string says what a block is:
 - `text` is not run, and neither are the formats of data in `DATA`. Any other word fails.
 
 A command must succeed, unless its output is given: then the page shows what failure looks like. The `examples` folder of
-the project is there, as it is for a reader in a clone.
+the project is there, as it is for a reader in a clone. Keys and addresses of providers lead to one that `answering` speaks
+for.
 """
 
 import os
@@ -22,6 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from everlog.testing.upstream import Upstream
+from tests.docs.answering import answer
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
@@ -106,8 +110,12 @@ def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch:
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(page):
-        run(block, namespace)
+    with Upstream(answer) as upstream:
+        for provider in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{provider}_API_KEY", "key-of-the-test")
+            monkeypatch.setenv(f"{provider}_BASE_URL", upstream.url)
+        for block in blocks(page):
+            run(block, namespace)
 
 
 @pytest.mark.parametrize(

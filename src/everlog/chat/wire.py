@@ -1,0 +1,315 @@
+"""HTTP: the only place of the chat that speaks it. It sends bytes, and hands back bytes.
+
+A blocking connection can be closed from another thread only by whoever knows its socket. So each call has a `Lane` to
+itself, which is one connection; lanes are kept and used again, the last one first, apart for each base URL. On an event
+loop all calls share one pool for each base URL, since there a call is stopped by cancelling it. Nothing of a client is
+between: no cookies, no redirects, no credentials from elsewhere.
+"""
+
+import asyncio
+import atexit
+import contextlib
+import os
+import socket
+import ssl
+import threading
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from functools import cache, lru_cache
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+
+from everlog.chat.cancel import Cancel
+from everlog.chat.effects import Request, Response
+from everlog.chat.loops import Waits
+from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
+
+IDLE_LANES = 20
+"""How many connections to one base URL are kept open unused."""
+
+KEEP_S = 60
+"""How long a connection is kept open unused."""
+
+LAST_WAIT_S = 1
+"""How long the end of a stream is waited for when the answer is whole."""
+
+HEADERS = {"accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive", "user-agent": "everlog"}
+NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+
+
+Transports = dict[str, httpx2.AsyncHTTPTransport]
+
+
+class Lane:
+    """One connection, used by one call at a time."""
+
+    def __init__(self, place: str, trusted: ssl.SSLContext) -> None:
+        self.place = place
+        limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_S)
+        self.transport = httpx2.HTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
+        self._stream: Any = None
+
+    def watch(self, event: str, facts: dict[str, Any]) -> None:
+        """Note the connection, as the client tells of it."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = facts["return_value"]
+
+    def cut(self) -> None:
+        """Shut the connection down under whoever waits in it."""
+        found = self._stream.get_extra_info("socket") if self._stream is not None else None
+        if found is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+
+class Flow:
+    """A response under way, on its lane."""
+
+    def __init__(self, lane: Lane, response: httpx2.Response, cancel: Cancel) -> None:
+        self.lane = lane
+        self.response = response
+        self.cancel = cancel
+        self.pieces = _pieces(response)
+
+
+class Wire:
+    """Blocking HTTP."""
+
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
+        self._trusted = trusted
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: dict[str, list[Lane]] = defaultdict(list)
+
+    def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
+        """Send a request and return what comes back; see `effects.Send`."""
+        lane = self._lane(request.url)
+        flows = False
+        try:
+            cancel.watch(lane.cut)
+            response = lane.transport.handle_request(_built(request, {"trace": lane.watch}))
+            flows = stream and response.is_success
+            if not flows:
+                response.read()
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            cancel.unwatch(lane.cut)
+            lane.transport.close()
+            _raise(error, cancel, request.url)
+        headers = _headers(response)
+        if flows:
+            return Response(status=response.status_code, headers=headers, connection=Flow(lane, response, cancel))
+        cancel.unwatch(lane.cut)
+        self._keep(lane)
+        return Response(status=response.status_code, headers=headers, body=response.content)
+
+    def receive(self, flow: Flow) -> bytes:
+        """Return the next bytes; none at the end."""
+        try:
+            return next(flow.pieces, b"")
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, flow.cancel, flow.lane.place)
+
+    def close(self, flow: Flow, *, is_over: bool = False) -> None:
+        """Be done with a response; see `effects.Close`."""
+        if is_over:
+            timer = threading.Timer(LAST_WAIT_S, flow.lane.cut)
+            timer.daemon = True
+            timer.start()
+            with contextlib.suppress(httpx2.HTTPError):
+                for _ in flow.pieces:
+                    pass
+            timer.cancel()
+        flow.cancel.unwatch(flow.lane.cut)
+        flow.response.close()
+        self._keep(flow.lane)
+
+    def close_idle(self) -> None:
+        """Close all connections that nobody uses now."""
+        with self._lock:
+            lanes = [lane for lanes in self._idle.values() for lane in lanes]
+            self._idle.clear()
+        for lane in lanes:
+            lane.transport.close()
+
+    def _lane(self, url: str) -> Lane:
+        place = _place(url)
+        with self._lock:
+            if self._process != os.getpid():  # a fork must not write into the connections of its parent
+                self._process = os.getpid()
+                self._idle = defaultdict(list)
+            return self._idle[place].pop() if self._idle[place] else Lane(place, self._trusted or _trusted())
+
+    def _keep(self, lane: Lane) -> None:
+        with self._lock:
+            if len(self._idle[lane.place]) < IDLE_LANES:
+                return self._idle[lane.place].append(lane)
+        return lane.transport.close()
+
+
+class AsyncFlow:
+    """A response under way, on its loop."""
+
+    def __init__(self, response: httpx2.Response, place: str, cancel: Cancel, waits: Waits) -> None:
+        self.response = response
+        self.place = place
+        self.cancel = cancel
+        self.waits = waits
+        self.pieces = _async_pieces(response)
+
+
+class AsyncWire:
+    """HTTP on event loops: one client for each, which is closed as the loop shuts down its generators."""
+
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
+        self._trusted = trusted
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[Transports, AsyncGenerator[None]]] = {}
+
+    async def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
+        """Send a request and return what comes back; see `effects.Send`."""
+        transport = await self._transport(_place(request.url))
+        waits = Waits(cancel)
+        flows = False
+        try:
+            response = await waits.on(transport.handle_async_request(_built(request, {})))
+            flows = stream and response.is_success
+            if not flows:
+                await waits.on(response.aread())
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, cancel, request.url)
+        finally:
+            if not flows:
+                waits.end()
+        headers = _headers(response)
+        if flows:
+            flow = AsyncFlow(response, _place(request.url), cancel, waits)
+            return Response(status=response.status_code, headers=headers, connection=flow)
+        return Response(status=response.status_code, headers=headers, body=response.content)
+
+    async def receive(self, flow: AsyncFlow) -> bytes:
+        """Return the next bytes; none at the end."""
+        try:
+            return await flow.waits.on(anext(flow.pieces, b""))
+        except BaseException as error:  # noqa: BLE001 -- raised again, in our words
+            _raise(error, flow.cancel, flow.place)
+
+    async def close(self, flow: AsyncFlow, *, is_over: bool = False) -> None:
+        """Be done with a response; see `effects.Close`."""
+        flow.waits.end()
+        if is_over:
+            with contextlib.suppress(httpx2.HTTPError, TimeoutError):
+                async with asyncio.timeout(LAST_WAIT_S):
+                    async for _ in flow.pieces:
+                        pass
+        await flow.response.aclose()
+
+    async def _transport(self, place: str) -> httpx2.AsyncHTTPTransport:
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            self._loops[loop] = ({}, closing := self._closing(loop))
+            await anext(closing)
+        transports = self._loops[loop][0]
+        if place not in transports:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_LANES, keepalive_expiry=KEEP_S)
+            trusted = self._trusted or _trusted()
+            transports[place] = httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
+        return transports[place]
+
+    async def _closing(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+        """Close all connections of a loop when it shuts down its generators, which `asyncio.run` does at its end."""
+        try:
+            yield
+        finally:
+            transports, _ = self._loops.pop(loop)
+            for transport in transports.values():
+                await transport.aclose()
+
+
+@cache
+def shared_wire() -> Wire:
+    """Return the wire of this process; its idle connections are closed as the process ends."""
+    wire = Wire()
+    atexit.register(wire.close_idle)
+    return wire
+
+
+@cache
+def shared_async_wire() -> AsyncWire:
+    """Return the wire of the event loops of this process."""
+    return AsyncWire()
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whom to trust; it is read once, since reading it takes longer than a call."""
+    return httpx2.create_ssl_context()
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _proxy(place: str) -> str | None:
+    """Return the proxy that the environment wants for a place: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`."""
+    parts = urlsplit(place)
+    if proxy_bypass(parts.netloc):
+        return None
+    proxies = getproxies()
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{found}" if found and "://" not in found else found
+
+
+_url = lru_cache(httpx2.URL)
+
+
+def _built(request: Request, extensions: dict[str, Any]) -> httpx2.Request:
+    waits = request.timeouts
+    limits = {"connect": waits.connect_s, "read": waits.read_s, "write": waits.write_s, "pool": waits.connect_s}
+    headers = {**HEADERS, **request.headers}
+    extensions["timeout"] = limits
+    return httpx2.Request(
+        request.method, _url(request.url), headers=headers, content=request.body, extensions=extensions
+    )
+
+
+def _headers(response: httpx2.Response) -> dict[str, str]:
+    return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers.raw}
+
+
+def _pieces(response: httpx2.Response) -> Iterator[bytes]:
+    """Return the body as it comes; what is not compressed need not go through what decompresses."""
+    if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.SyncByteStream):
+        return response.iter_bytes()
+    return iter(response.stream)
+
+
+def _async_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.AsyncByteStream):
+        return response.aiter_bytes()
+    return aiter(response.stream)
+
+
+def _raise(error: BaseException, cancel: Cancel, url: str) -> NoReturn:
+    """Raise what a failure of HTTP is in our words; without the words of the error, which may name more of the URL."""
+    if isinstance(error, Exception):
+        cancel.check_hard()
+    if not isinstance(error, httpx2.HTTPError):
+        raise error
+    what, place = type(error).__name__, _place(url)
+    if isinstance(error, NEVER_SENT):
+        raise NeverSent(f"no connection to {place} could be made ({what})") from error
+    if isinstance(error, httpx2.TimeoutException):
+        raise ProviderTimeout(f"nothing came from {place} in time ({what})") from error
+    raise ConnectionFailed(f"the connection to {place} broke ({what})") from error

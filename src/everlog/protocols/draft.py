@@ -1,0 +1,63 @@
+"""The messages of one wire message, while its parts are read."""
+
+from dataclasses import replace
+
+from everlog.messages import JSON, Call, Kind, Media, Message, Part, Result, Unknown
+
+
+class Draft:
+    """Words and parts that become one message, or several where calls or results stand between them."""
+
+    def __init__(self, protocol: str, kind: Kind, *, author: str | None = None, id: str | None = None) -> None:  # noqa: A002 -- as Message says it
+        self.messages: list[Message] = []
+        self._protocol = protocol
+        self._kind = kind
+        self._author = author
+        self._id = id
+        self.text = ""
+        self.parts: list[Part] = []
+        self._said = False
+
+    def say(self, text: str, *, glued: bool = False) -> None:
+        """Add words, on a new line unless they are glued to those before."""
+        if text:
+            self.text += ("" if glued or not self._said else "\n") + text
+            self._said = True
+
+    def show(self, media: Media) -> None:
+        """Add an image, a sound or a file after the words so far."""
+        self.parts.append(replace(media, offset=len(self.text)))
+
+    def keep(self, value: JSON) -> None:
+        """Add a part of a form we do not know."""
+        self.parts.append(Unknown(source=self._protocol, value=value, offset=len(self.text)))
+
+    def call(self, call: Call) -> None:
+        """Add a tool call."""
+        self.pause()
+        text = f"{call.name} {call.arguments}" if call.arguments else call.name
+        self._add(Message(kind="tool_call", text=text, author=self._author, parts=(call,)))
+
+    def answer(self, result: Result, content: "Draft") -> None:
+        """Add a tool result with the words and parts of another draft."""
+        self.pause()
+        parts = (result, *content.parts)
+        self._add(Message(kind="tool_result", text=content.text, author=result.name, parts=parts))
+
+    def pause(self) -> None:
+        """End the message under way."""
+        if self._said or self.parts:
+            self._add(Message(kind=self._kind, text=self.text, author=self._author, parts=tuple(self.parts)))
+        self.text, self.parts, self._said = "", [], False
+
+    def ended(self, *, even_empty: bool = False) -> tuple[Message, ...]:
+        """Return the messages; where nothing was said that may be one empty message."""
+        self.pause()
+        if even_empty and not self.messages:
+            self._add(Message(kind=self._kind, author=self._author))
+        return tuple(self.messages)
+
+    def _add(self, message: Message) -> None:
+        place = len(self.messages)
+        name = f"{self._id}#{place}" if self._id and place else self._id
+        self.messages.append(replace(message, id=name))

@@ -1,0 +1,60 @@
+"""A provider for the examples of the pages: it calls the first tool there is, fills in schemas, and is else of few words.
+
+The model gpt-5.6-sol is always down, so that pages can show what happens then.
+"""
+
+import json
+from typing import Any
+
+from everlog.protocols import FORMATS
+from everlog.protocols.shapes import array, record
+from everlog.testing.upstream import Answer, Received, Refused
+
+DOWN = "gpt-5.6-sol"
+
+VALUES: dict[str, Any] = {"string": "Lisbon", "integer": 3, "number": 0.5, "boolean": True, "null": None}
+
+
+def answer(received: Received) -> Answer | Refused:
+    """Return what the model says to a request."""
+    body, protocol = received.body, received.protocol
+    if body.get("model") == DOWN:
+        return Refused(status=503)
+    if protocol is None:
+        return Refused(status=404)
+    messages = [one for said in FORMATS[protocol].parse_history(body) for one in said.messages]
+    spoken = [one for one in messages if one.kind != "system"]
+    last = spoken[-1] if spoken else None
+    if last is not None and last.kind == "tool_result":
+        return Answer(text=f"This is what I found: {last.text}")
+    if tools := array(body.get("tools")):
+        tool = record(tools[0].get("function") or tools[0])
+        arguments = value(record(tool.get("parameters") or tool.get("input_schema")))
+        return Answer(calls=((f"call_{len(messages)}", tool["name"], arguments),))
+    if schema := schema_of(body):
+        return Answer(text=json.dumps(value(schema)))
+    return Answer(text="The sea is warm in June.", input_tokens=40, output_tokens=8)
+
+
+def schema_of(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that the answer is to have."""
+    chat = record(record(body.get("response_format")).get("json_schema"))
+    responses = record(record(body.get("text")).get("format"))
+    anthropic = record(record(body.get("output_config")).get("format"))
+    return record(chat.get("schema") or responses.get("schema") or anthropic.get("schema"))
+
+
+def value(schema: dict[str, Any]) -> Any:
+    """Return some value that fits a schema."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return value(schema["anyOf"][0])
+    match schema.get("type"):
+        case "object":
+            fields = record(schema.get("properties"))
+            return {name: value(fields[name]) for name in schema.get("required", fields)}
+        case "array":
+            return [value(record(schema.get("items")))]
+        case kind:
+            return VALUES.get(str(kind), "Lisbon")

@@ -1,0 +1,277 @@
+"""Instructions, messages and attachments (chat A.1 45 to 56)."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.chat.attachments import attachment, attachments, sniffed
+from everlog.chat.message import ChatMessage
+from everlog.chat.tools import tool
+from everlog.errors import Mistake, UnsupportedAttachment
+from everlog.messages import Media, Message
+from everlog.testing.upstream import Answer
+from tests.unit.chat.talking import called
+
+PNG = b"\x89PNG\r\n\x1a\n rest"
+
+
+@pytest.mark.covers("chat A.1 45", "D77")
+def test_new_instructions_take_the_place_of_all_earlier_ones_and_stand_last(chatting):
+    chat = chatting().chat.with_instructions("One.").ask_later("Hi").with_instructions("Two.", append=True)
+    assert [one.text for one in chat] == ["One.", "Hi", "Two."]
+    assert chat.with_instructions("Three.") is chat
+    assert [(one.role, one.text) for one in chat] == [("user", "Hi"), ("system", "Three.")]
+
+
+@pytest.mark.covers("chat A.1 45")
+def test_instructions_are_sent_where_the_protocol_wants_them(talk):
+    talk = talk(Answer(text="Hello."))
+    talk.chat.ask_later("Hi").with_instructions("Be brief.")
+    talk.do("complete")
+    body = talk.bodies[0]
+    match talk.protocol:
+        case "anthropic":
+            assert body["system"] == [{"type": "text", "text": "Be brief."}]
+            assert [one["role"] for one in body["messages"]] == ["user"]
+        case "responses":
+            assert body["instructions"] == "Be brief."
+            assert len(body["input"]) == 1
+        case _:
+            assert [one["role"] for one in body["messages"]] == ["system", "user"]
+
+
+@pytest.mark.covers("chat A.1 46", "D77")
+def test_instructions_may_be_kept_marked_or_removed(chatting):
+    chat = chatting().chat.with_instructions("One.").with_instructions("Two.", append=True, cache_until_here=True)
+    assert [(one.text, one.said.cached) for one in chat] == [("One.", False), ("Two.", True)]
+    assert chat.ask_later("Hi").with_instructions(None).messages == [chat[0]]
+    assert chat[0].text == "Hi"
+    with pytest.raises(Mistake, match="instructions are a str or None, not int"):
+        chat.with_instructions(3)
+
+
+@pytest.mark.covers("chat A.1 47", "D21")
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        (None, []),
+        (Message(kind="user", text="a"), ["a"]),
+        ({"role": "user", "content": "a"}, ["a"]),
+        ([{"role": "user", "content": "a"}, Message(kind="assistant", text="b")], ["a", "b"]),
+    ],
+)
+def test_messages_are_made_of_none_one_or_many(chatting, given, texts):
+    chat = chatting().chat.ask_later("old")
+    chat.messages = given
+    assert [one.text for one in chat] == texts
+
+
+@pytest.mark.covers("chat A.1 47", "D21")
+def test_the_callers_list_is_not_the_storage(chatting):
+    chat = chatting().chat
+    mine: list[Any] = [{"role": "user", "content": "a"}]
+    chat.messages = mine
+    mine.append("junk")
+    chat.messages.append("junk")
+    assert [one.text for one in chat] == ["a"]
+
+
+@pytest.mark.covers("chat A.1 48", "D31")
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (None, "a message is a ChatMessage, a Message or a mapping"),
+        ("words", "a message is a ChatMessage, a Message or a mapping"),
+        ({"role": "bot", "content": "x"}, "no role 'bot'; it is one of system, user, assistant, tool"),
+        ({"role": "user", "content": 5}, "the content of a message is a str or None"),
+        ({"role": "tool", "content": "x"}, "`tool_call_id` of a result is a str"),
+        ({"role": "assistant", "tool_calls": [5]}, "a tool call is a ToolCall or a mapping"),
+    ],
+    ids=["none", "words", "role", "content", "result", "call"],
+)
+def test_what_is_no_message_is_refused(chatting, given, complaint):
+    chat = chatting().chat
+    with pytest.raises(Mistake, match=complaint):
+        chat.add_message(given)
+    assert len(chat) == 0
+
+
+@pytest.mark.covers("chat A.1 48", "D31")
+def test_a_message_is_added_and_returned(chatting):
+    chat = chatting().chat
+    message = chat.add_message({"role": "user", "content": None})
+    assert isinstance(message, ChatMessage)
+    assert (chat[0], message.text) == (message, "")
+
+
+@pytest.mark.covers("chat A.1 49", "D6")
+def test_a_chat_is_a_collection_of_its_messages(chatting):
+    chat = chatting().chat.ask_later("a")
+    chat.add_message({"role": "assistant", "content": "b"})
+    assert [one.text for one in chat] == ["a", "b"]
+    assert (len(chat), chat[-1].text, chat[0] in chat) == (2, "b", True)
+    assert next(iter(chat)).text == "a"
+
+
+@pytest.mark.covers("chat A.1 50")
+def test_a_message_of_calls_only_has_empty_words_and_its_calls_in_order(talk):
+    talk = talk(called(("b", "f", {"x": 1}), ("a", "g", {})))
+    talk.chat.ask_later("Hi")
+    message = talk.do("generate")
+    assert message.text == ""
+    assert [(name, call.name, call.arguments) for name, call in message.tool_calls.items()] == [
+        ("b", "f", {"x": 1}),
+        ("a", "g", {}),
+    ]
+
+
+@pytest.mark.covers("chat A.1 51", "D46")
+def test_attachments_come_from_paths_urls_open_files_and_bytes(tmp_path: Path):
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    image = Media(media_type="image/png", content=PNG, name="a.png")
+    read = io.BytesIO(PNG)
+    read.read()
+    assert attachment(str(path)) == attachment(path) == image
+    assert attachment(read) == attachment(PNG) == Media(media_type="image/png", content=PNG)
+    assert attachment("https://a.example/b.pdf?x=1") == Media(
+        media_type="application/pdf", url="https://a.example/b.pdf?x=1", name="b.pdf"
+    )
+    assert attachment(image) is image
+    with path.open("rb") as file:
+        assert attachments({"one": file, "none": None, "blank": " ", "many": [path, [image]]}) == (image,) * 3
+
+
+@pytest.mark.covers("chat A.1 51")
+def test_what_cannot_be_attached_is_refused(tmp_path: Path):
+    with pytest.raises(Mistake, match=r"the attachment gone\.png cannot be read: No such file"):
+        attachment(tmp_path / "gone.png")
+    with pytest.raises(Mistake, match="an attachment is a path, a URL, an open file or bytes, not int"):
+        attachment(5)
+
+
+@pytest.mark.covers("chat A.1 52")
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"%PDF-1.7", "application/pdf"),
+        (b"RIFF0000WAVE", "audio/wav"),
+        (b"RIFF0000WEBP", "image/webp"),
+        (b"0000ftypmp42", "video/mp4"),
+        ("Grüße".encode(), "text/plain"),
+        ("Grüße".encode()[:3], "text/plain"),
+        (b"\0\1\2", "application/octet-stream"),
+        (b"", "text/plain"),
+    ],
+)
+def test_bytes_without_a_name_tell_their_type(content, kind):
+    assert sniffed(content) == kind
+
+
+@pytest.mark.covers("chat A.1 52")
+def test_a_text_is_sent_as_words_in_a_block_that_it_cannot_close(talk):
+    talk = talk(Answer(text="Ok."))
+    talk.ask("Read this", files=attachment(b"a </file> \xff", name="a.txt"))
+    words = 'Read this\n<file name="a.txt" type="text/plain">\na <\\/file> \ufffd\n</file>'
+    body = talk.bodies[0]
+    content = (body.get("messages") or body.get("input"))[0]["content"]
+    assert (content if isinstance(content, str) else content[0]["text"]) == words
+    assert (talk.chat[0].text, talk.chat[0].attachments[0].content) == ("Read this", b"a </file> \xff")
+
+
+@pytest.mark.covers("chat A.1 51", "D46")
+def test_an_image_is_sent_behind_the_words(talk):
+    talk = talk(Answer(text="Ok."))
+    talk.ask("Look", files=[attachment(PNG)])
+    body = talk.bodies[0]
+    kinds = [one["type"] for one in (body.get("messages") or body.get("input"))[0]["content"]]
+    assert (
+        kinds
+        == {
+            "chat_completions": ["text", "image_url"],
+            "responses": ["input_text", "input_image"],
+            "anthropic": ["text", "image"],
+        }[talk.protocol]
+    )
+
+
+@pytest.mark.covers("chat A.1 53")
+def test_a_type_that_the_protocol_does_not_carry_is_refused_before_anything_is_sent(talk):
+    talk = talk(Answer(text="Ok."))
+    with pytest.raises(UnsupportedAttachment, match=f"{talk.protocol} takes no video/mp4"):
+        talk.ask("Look", files=attachment(b"0000ftypmp42"))
+    assert talk.upstream.requests == []
+
+
+@pytest.mark.covers("chat A.1 22")
+@pytest.mark.parametrize(
+    ("value", "text", "images"),
+    [
+        ("as it is", "as it is", 0),
+        ({"a": [1, None]}, '{"a":[1,null]}', 0),
+        ([1, 2], "[1,2]", 0),
+        (5, "5", 0),
+        (None, "", 0),
+        (attachment(PNG), "", 1),
+        (["see", attachment(PNG), "this"], "see\nthis", 1),
+    ],
+    ids=["text", "object", "list", "number", "none", "image", "texts and image"],
+)
+def test_what_a_tool_returns_becomes_text_and_attachments(chatting, value, text, images):
+    def look() -> Any:
+        return value
+
+    talk = chatting(called(("c", "look", {})), Answer(text="Ok."))
+    talk.chat.with_tools(look)
+    talk.ask()
+    assert (talk.chat[2].text, len(talk.chat[2].attachments)) == (text, images)
+
+
+@pytest.mark.covers("chat A.1 22")
+def test_attachments_among_other_values_are_a_mistake(chatting):
+    def look() -> Any:
+        return [attachment(PNG), 5]
+
+    talk = chatting(called(("c", "look", {})))
+    talk.chat.with_tools(look)
+    with pytest.raises(Mistake, match="attachments alone or among texts"):
+        talk.ask()
+
+
+@pytest.mark.covers("chat A.1 55")
+def test_images_of_results_stand_inside_or_behind_all_results_of_their_round(talk):
+    @tool
+    def look(at: str) -> Any:
+        """Look."""
+        return [at, attachment(PNG)]
+
+    talk = talk(called(("a", "look", {"at": "1"}), ("b", "look", {"at": "2"})), Answer(text="Ok."))
+    talk.chat.with_tools(look)
+    talk.ask()
+    body = talk.bodies[1]
+    if talk.protocol == "anthropic":
+        results = body["messages"][-1]["content"]
+        assert [[part["type"] for part in one["content"]] for one in results] == [["text", "image"]] * 2
+    elif talk.protocol == "responses":
+        assert [one.get("type") for one in body["input"][-3:]] == ["function_call_output", "function_call_output", None]
+        assert [one["type"] for one in body["input"][-1]["content"]] == ["input_image"] * 2
+    else:
+        assert [one["role"] for one in body["messages"][-3:]] == ["tool", "tool", "user"]
+        assert [one["type"] for one in body["messages"][-1]["content"]] == ["image_url"] * 2
+
+
+def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
+    talk = talk(Answer(thinking="Hm.", text="One."), Answer(text="Two."))
+    talk.ask("1")
+    talk.ask("2")
+    raw = talk.chat[1].said.raw
+    assert raw is not None
+    body = talk.bodies[1]
+    sent = body.get("messages") or body.get("input")
+    assert [one for one in raw.items if one not in sent] == []
+    assert "Hm." in json.dumps(sent)

@@ -1,0 +1,74 @@
+"""Where requests go, and what proves who sends them (chat A.1 67, 104)."""
+
+import pytest
+
+from everlog.chat.providers import endpoint
+from everlog.errors import MissingCredentials, Mistake
+from everlog.registry import builtin
+
+
+def place(name, environ=None, **options):
+    return endpoint(builtin().provider(name), environ=environ or {}, **options)
+
+
+def test_key_and_address_come_from_what_is_given_then_from_the_environment_then_from_the_registry():
+    environ = {"OPENAI_API_KEY": "from-environment", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1/"}
+    assert place("openai", {"OPENAI_API_KEY": " k \n"}).base_url == "https://api.openai.com/v1"
+    assert place("openai", {"OPENAI_API_KEY": " k \n"}).headers["authorization"] == "Bearer k"
+    found = place("openai", environ)
+    assert (found.url("/responses"), found.headers["authorization"]) == (
+        "http://127.0.0.1:1/v1/responses",
+        "Bearer from-environment",
+    )
+    given = place("openai", environ, api_key="given", base_url="https://gateway.example/v1")
+    assert (given.base_url, given.headers["authorization"]) == ("https://gateway.example/v1", "Bearer given")
+
+
+def test_anthropic_has_a_header_of_its_own_for_the_key():
+    found = place("anthropic", {"ANTHROPIC_API_KEY": "k"})
+    assert found.headers == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("deepseek", "DEEPSEEK_API_KEY"),
+        ("openrouter", "OPENROUTER_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_named(name, variable):
+    with pytest.raises(MissingCredentials, match=f"{name} needs a key: set {variable}, or give api_key="):
+        place(name, {variable: ""})
+
+
+def test_a_local_server_and_one_at_another_address_need_no_key():
+    assert place("ollama").headers == {}
+    assert place("openai", base_url="http://127.0.0.1:8000/v1").headers == {}
+    assert place("openai", api_key="").headers == {}
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "schlüssel", "a b", "nul\0"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
+    with pytest.raises(MissingCredentials, match="copy it again") as caught:
+        place("openai", api_key=key)
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["api.openai.com/v1", "ftp://x/v1", "https://", "/v1"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(Mistake, match="http:// or https://"):
+        place("openai", api_key="k", base_url=url)
+
+
+def test_headers_of_an_endpoint_win_and_lists_of_features_are_joined():
+    found = place("anthropic", api_key="k", headers={"Anthropic-Beta": "one,two", "X-Team": "a"})
+    sent = found.with_headers({"anthropic-beta": "two,three", "X-API-Key": "stolen", "x-team": "b", "X-Mine": "1"})
+    assert sent["anthropic-beta"] == "one,two,three"
+    assert (sent["x-api-key"], sent["x-team"], sent["x-mine"]) == ("k", "a", "1")
+    assert sent["content-type"] == "application/json"
+
+
+def test_an_endpoint_does_not_show_its_key():
+    assert "secret" not in repr(place("openai", api_key="secret"))

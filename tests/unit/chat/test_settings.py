@@ -1,0 +1,331 @@
+"""What may be set, what is refused before any request, and what becomes of it (chat A.1 81 to 96, 105)."""
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+
+from everlog.chat.attachments import attachment
+from everlog.chat.structured import as_schema
+from everlog.errors import BadReply, Mistake
+from everlog.protocols.exchange import Thinking
+from everlog.testing.upstream import Answer
+
+
+@pytest.mark.covers("D4")
+def test_every_setting_returns_the_chat(chatting):
+    chat = chatting().chat
+    settings: dict[str, Any] = {
+        "with_instructions": "x",
+        "with_tools": None,
+        "with_fallbacks": None,
+        "with_temperature": 0.5,
+        "with_max_output_tokens": 10,
+        "with_thinking": True,
+        "with_schema": None,
+        "with_caching": True,
+        "with_end_user": "u",
+        "with_provider_options": {},
+        "with_headers": {},
+        "with_config": chat.config,
+    }
+    assert [name for name, value in settings.items() if getattr(chat, name)(value) is not chat] == []
+
+
+@pytest.mark.covers("D20", "D26", "D78", "D86")
+def test_temperature_and_limit_are_sent_until_they_are_removed(talk):
+    talk = talk(Answer(text="1"), Answer(text="2"))
+    talk.chat.with_temperature(0.2).with_max_output_tokens(50)
+    talk.ask()
+    limit = {"chat_completions": "max_completion_tokens", "responses": "max_output_tokens", "anthropic": "max_tokens"}
+    name = limit[talk.protocol]
+    assert (talk.bodies[0]["temperature"], talk.bodies[0][name]) == (0.2, 50)
+    talk.chat.with_temperature(None).with_max_output_tokens(None)
+    talk.ask()
+    assert "temperature" not in talk.bodies[1]
+    assert talk.bodies[1].get(name) == (4096 if talk.protocol == "anthropic" else None)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "complaint"),
+    [
+        ("with_temperature", "hot", "a temperature is None or a number of at least 0"),
+        ("with_temperature", True, "a temperature is None or a number of at least 0"),
+        ("with_temperature", -1, "a temperature is None or a number of at least 0"),
+        ("with_temperature", float("nan"), "a temperature is None or a number of at least 0"),
+        ("with_max_output_tokens", 0, "max_output_tokens is None or a whole number of at least 1"),
+        ("with_max_output_tokens", 1.5, "max_output_tokens is None or a whole number of at least 1"),
+        ("with_end_user", 5, "an end user is a str or None"),
+        ("with_headers", ["a"], "headers are a mapping or None"),
+        ("with_headers", {"a": 1}, "the header a is a str"),
+        ("with_provider_options", 5, "provider options are a mapping or None"),
+        ("with_provider_options", {1: 2}, "a name in provider options is a str"),
+        ("with_schema", 5, "a schema is a JSON schema, a dataclass"),
+        ("with_schema", {1: 2}, "the names in a JSON schema are str"),
+        ("with_caching", None, "with_caching takes True, False or options, not NoneType"),
+        ("with_caching", "1h", "with_caching takes True, False or options, not str"),
+        ("with_thinking", None, "with_thinking takes True, False or options, not NoneType"),
+        (
+            "with_thinking",
+            {"efort": "low"},
+            r"no option 'efort'; it has effort, budget, display; did you mean effort\?",
+        ),
+        ("with_thinking", {"effort": None}, "effort of with_thinking is str, not NoneType"),
+        ("with_thinking", {"budget": 0}, "a number of tokens, at least 1"),
+        ("with_thinking", {"budget": True}, "budget of with_thinking is int, not bool"),
+    ],
+)
+@pytest.mark.covers("chat A.1 81", "chat A.1 92", "D66", "D87")
+def test_a_wrong_value_is_refused_when_it_is_given(chatting, verb, given, complaint):
+    with pytest.raises(Mistake, match=complaint):
+        getattr(chatting().chat, verb)(given)
+
+
+@pytest.mark.covers("chat A.1 81", "chat A.1 92")
+@pytest.mark.parametrize("verb", ["with_thinking", "with_caching"])
+def test_what_is_switched_off_takes_no_options(chatting, verb):
+    with pytest.raises(Mistake, match=rf"{verb}\(False\) takes no options"):
+        getattr(chatting().chat, verb)(False, ttl="1h")
+
+
+@pytest.mark.covers("chat A.1 92", "D64", "D87")
+@pytest.mark.parametrize("effort", ["minimal", "low", "high", "xhigh", "max", "none"])
+def test_an_effort_is_passed_on_as_it_is(talk, effort):
+    talk = talk()
+    body = talk.chat.with_thinking(effort=effort) and talk.do("render")
+    match talk.protocol:
+        case "chat_completions":
+            assert body["reasoning_effort"] == effort
+        case "responses":
+            assert body["reasoning"] == {"effort": effort}
+        case _ if effort == "none":
+            assert "thinking" not in body
+        case _:
+            assert (body["thinking"], body["output_config"]) == ({"type": "adaptive"}, {"effort": effort})
+    assert talk.chat.thinking == Thinking(effort=effort)
+
+
+@pytest.mark.covers("chat A.1 92", "chat A.1 93", "D64", "D87")
+def test_thinking_is_on_off_or_of_a_budget(talk):
+    talk = talk()
+    assert talk.chat.thinking is None
+    talk.chat.with_thinking(False)
+    off: dict[str, dict[str, Any]] = {
+        "anthropic": {"thinking": {"type": "disabled"}},
+        "responses": {"reasoning": {"effort": "none"}},
+    }
+    assert off.get(talk.protocol, {"reasoning_effort": "none"}).items() <= talk.do("render").items()
+    talk.chat.with_thinking({"budget": 2000, "display": "summarized"})
+    if talk.protocol == "anthropic":
+        wanted = {"type": "enabled", "budget_tokens": 2000, "display": "summarized"}
+        assert talk.do("render")["thinking"] == wanted
+    else:
+        with pytest.raises(Mistake, match="has no budget of thinking"):
+            talk.do("render")
+
+
+@pytest.mark.covers("D64")
+def test_a_model_that_never_thinks_is_told_nothing_of_thinking(chatting):
+    chat = chatting().chat.with_model("gpt-4.1").with_thinking(effort="high")
+    assert chat.thinking is None
+    assert chat.with_model("gpt-5.6-luna").thinking == Thinking(effort="high")
+
+
+@pytest.mark.covers("chat A.1 94")
+def test_a_temperature_is_dropped_for_models_that_take_none(chatting, caplog):
+    talk = chatting()
+    talk.chat.with_model("anthropic/claude-opus-5").with_temperature(0.5)
+    model = talk.chat.model
+    assert model.temperature is False
+    with caplog.at_level("DEBUG"):
+        assert "temperature" not in talk.do("render")
+    assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
+        "temperature is dropped: the model takes none"
+    ]
+
+
+@pytest.mark.covers("chat A.1 81", "D12", "D66")
+def test_caching_is_unset_on_with_options_or_off(chatting):
+    chat = chatting().chat
+    assert chat.caching is None
+    assert chat.with_caching(ttl="1h").caching == {"ttl": "1h"}
+    assert chat.with_caching().caching == {}
+    assert chat.with_caching({"key": "a"}).caching == {"key": "a"}
+    assert chat.with_caching(False).caching is False
+
+
+@pytest.mark.covers("chat A.1 82", "chat A.1 83")
+def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(talk):
+    talk = talk()
+    is_anthropic = talk.protocol == "anthropic"
+    wanted: dict[str, Any] = {"prompt_cache_key": "a"}
+    if is_anthropic:
+        wanted = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    talk.chat.with_caching({"ttl": "1h"} if is_anthropic else {"key": "a"})
+    assert wanted.items() <= talk.do("render").items()
+    talk.chat.with_caching({"key": "a"} if is_anthropic else {"tll": "1h"})
+    with pytest.raises(Mistake):
+        talk.do("render")
+
+
+@pytest.mark.covers("chat A.1 84", "chat A.1 85", "D47", "D68", "D77")
+def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
+    talk = talk()
+    with pytest.raises(Mistake, match="no message to cache"):
+        talk.chat.cache_until_here()
+    talk.chat.with_instructions("Rules.", cache_until_here=True).ask_later("Hi")
+    assert talk.chat.cache_until_here().cache_until_here() is talk.chat
+    mark = '"cache_control":{"type":"ephemeral"}' if talk.protocol == "anthropic" else '"prompt_cache_breakpoint"'
+    assert talk.do("render_bytes").count(mark.encode()) == 2
+    talk.chat.with_caching(False)
+    assert mark.encode() not in talk.do("render_bytes")
+
+
+@pytest.mark.covers("chat A.1 105", "D17", "D74")
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        ("gpt-5.6-luna", {"safety_identifier": "u-1"}),
+        ("anthropic/claude-sonnet-5-5", {"metadata": {"user_id": "u-1"}}),
+        ("deepseek/deepseek-flash", {"user_id": "u-1"}),
+        ("ollama/any", {"user": "u-1"}),
+    ],
+)
+def test_an_end_user_is_told_in_each_providers_way(chatting, model, field):
+    talk = chatting()
+    talk.chat.with_model(model).with_end_user("u-1").ask_later("Hi")
+    assert field.items() <= talk.do("render").items()
+    assert talk.chat.end_user == "u-1"
+    talk.chat.with_end_user(None)
+    assert not field.items() <= talk.do("render").items()
+
+
+@pytest.mark.covers("D23", "D80")
+def test_provider_options_are_laid_over_all_else_and_replaced(talk):
+    talk = talk()
+    mine: dict[str, Any] = {"service_tier": "flex", "model": "other", "deep": {"a": [1]}}
+    talk.chat.with_provider_options({"old": 1}).with_provider_options(mine).ask_later("Hi")
+    body = talk.do("render")
+    body["deep"]["a"].append(2)
+    assert talk.chat.provider_options == mine == {"service_tier": "flex", "model": "other", "deep": {"a": [1]}}
+    assert (body["service_tier"], body["model"], "old" in body) == ("flex", "other", False)
+    talk.chat.with_provider_options(None)
+    assert "service_tier" not in talk.do("render")
+
+
+@dataclass
+class Bird:
+    name: str
+    wings: Annotated[int, "how many"]
+
+
+class Fish(TypedDict):
+    name: str
+    kind: Literal["salt", "fresh"]
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class WithJson:
+    def to_json_schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
+class Modelled:
+    @staticmethod
+    def model_json_schema() -> dict[str, Any]:
+        return {"title": "A b!", "type": "object"}
+
+
+@pytest.mark.covers("chat A.1 96", "D25", "D84")
+@pytest.mark.parametrize(
+    ("given", "name", "strict", "schema"),
+    [
+        ({"type": "object", "$schema": "x"}, "response", True, {"type": "object"}),
+        ({"type": "object", "title": "A b!"}, "A_b_", True, {"type": "object", "title": "A b!"}),
+        ({"name": "my bird", "schema": {"type": "object"}, "strict": False}, "my_bird", False, {"type": "object"}),
+        (WithJson, "WithJson", True, {"type": "object"}),
+        (WithJson(), "WithJson", True, {"type": "object"}),
+        (Modelled, "Modelled", True, {"title": "A b!", "type": "object"}),
+        (
+            Bird,
+            "Bird",
+            True,
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "wings": {"type": "integer", "description": "how many"}},
+                "required": ["name", "wings"],
+                "additionalProperties": False,
+            },
+        ),
+        (
+            Fish,
+            "Fish",
+            True,
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "kind": {"type": "string", "enum": ["salt", "fresh"]}},
+                "required": ["name", "kind"],
+                "additionalProperties": False,
+            },
+        ),
+    ],
+    ids=["schema", "title", "wrapper", "class", "object", "model", "dataclass", "typed dict"],
+)
+def test_a_schema_is_made_of_what_has_one(given, name, strict, schema):
+    found = as_schema(given)
+    assert found is not None
+    assert (found.name, found.strict, found.schema) == (name, strict, schema)
+
+
+@pytest.mark.covers("chat A.1 96", "D84", "D85")
+def test_an_answer_of_a_form_is_parsed(talk):
+    talk = talk(Answer(text='{"name":"Ada","wings":2}'), Answer(text="Words."))
+    talk.chat.with_schema(Bird)
+    assert talk.ask().parsed == {"name": "Ada", "wings": 2}
+    body = json.dumps(talk.bodies[0])
+    assert '"json_schema"' in body
+    assert '"wings"' in body
+    talk.chat.with_schema(None)
+    with pytest.raises(BadReply, match="the answer is no JSON; it ended with stop"):
+        assert talk.ask().parsed
+    assert "json_schema" not in json.dumps(talk.bodies[1])
+
+
+@pytest.mark.covers("chat A.1 98", "D13", "D69")
+def test_citations_are_asked_for_of_attached_documents(talk, caplog):
+    cite = {"type": "char_location", "cited_text": "Tide at noon.", "document_index": 0, "document_title": "n.md"}
+    cite |= {"start_char_index": 0, "end_char_index": 13}
+    blocks: list[Any] = [{"type": "text", "text": "Noon.", "citations": [cite]}]
+    talk = talk(Answer(text="Noon.", fields={"content": blocks}))
+    assert talk.chat.with_citations() is talk.chat
+    files = [attachment(b"Tide at noon.", name="n.md"), attachment(b"%PDF-1.7")]
+    message = talk.ask("When?", files=files)
+    if talk.protocol == "anthropic":
+        content = talk.bodies[0]["messages"][0]["content"]
+        assert [one.get("citations") for one in content] == [None, {"enabled": True}, {"enabled": True}]
+        assert content[1]["source"] == {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
+        assert [(one.cited_text, one.title, one.start, one.end) for one in message.citations] == [
+            ("Tide at noon.", "n.md", 0, 13)
+        ]
+    else:
+        assert [one.levelname for one in caplog.records if "citations are not asked for" in one.message][:1] == [
+            "WARNING"
+        ]
+        assert '"citations"' not in json.dumps(talk.bodies[0])
+    talk.chat.with_citations(False)
+    assert "enabled" not in json.dumps(talk.do("render"))
+
+
+@pytest.mark.covers("chat A.1 98", "D69")
+@pytest.mark.parametrize("given", [None, 1, "yes"])
+def test_citations_are_on_or_off(chatting, given):
+    chat = chatting().chat
+    with pytest.raises(Mistake, match="with_citations takes True or False"):
+        chat.with_citations(given)
+    assert chat.citations is False
