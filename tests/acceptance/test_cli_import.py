@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from everlog import open as open_database
 from tests.acceptance.cli import HARBOUR, ROOT, Everlog, finish, jsonl, said, start
 
 SAMPLES = ROOT / "tests" / "samples"
@@ -141,6 +142,20 @@ def test_an_import_that_fails_makes_no_database_and_leaves_nothing_in_the_way_of
     assert sorted(home.iterdir()) == before
     everlog.good("import", "talk.jsonl", "--key-file", "key")
     assert everlog.good("stats", "--json", "--key-file", "key").json["encryption"] == "on"
+
+
+def test_a_database_that_nothing_is_stored_in_is_encrypted_by_the_first_import_with_a_key(everlog: Everlog):
+    """One that holds something is left as it is."""
+    with open_database(everlog.home / "everlog.db"):
+        pass
+    everlog.home.joinpath("talk.jsonl").write_bytes(said("a sentence about the sea", "two"))
+    everlog.good("keys", "new", "key")
+    everlog.good("import", "talk.jsonl", "--thread", "talk", "--key-file", "key")
+    assert everlog.good("stats", "--json", "--key-file", "key").json["encryption"] == "on"
+    assert b"sentence" not in everlog.home.joinpath("everlog.db").read_bytes()
+    everlog.good("import", "talk.jsonl", "--db", "plain.db")
+    assert "everlog encrypt" in everlog("import", "talk.jsonl", "--db", "plain.db", "--key-file", "key").err
+    assert everlog.good("stats", "--json", "--db", "plain.db").json["encryption"] == "off"
 
 
 def test_an_empty_file_where_a_database_is_to_be_is_filled_by_what_is_stored_and_not_before(everlog: Everlog):

@@ -42,7 +42,7 @@ class Session:
         return [path for path in (settings.path, settings.key_file) if path is not None]
 
     def open(self, *, create: bool = False, encrypting: bool = False) -> everlog.Everlog:
-        """Open the database.
+        """Open the database; one that is made is encrypted if there is a master key, and so is one that is still empty.
 
         Raises:
             Mistake: it is a file that is not there, and `create` does not ask to make it.
@@ -54,11 +54,21 @@ class Session:
             raise Mistake("a PostgreSQL database needs its driver: pip install 'everlog[postgres]'")
         given = keys(settings)
         try:
+            if create and given is not None:
+                _seal_if_empty(settings, given)
             return everlog.open(settings.database, tenant=settings.tenant, keys=given, encrypting=encrypting)
         except KeyTrouble as error:
             if given is None:
                 raise KeyTrouble(_NO_KEY) from error
             raise
+
+
+def _seal_if_empty(settings: Settings, given: everlog.MasterKeys) -> None:
+    """Turn encryption on where nothing is stored yet, so that it makes no difference who made the tables, and with what."""
+    with everlog.open(settings.database, keys=given, encrypting=True) as memory:
+        if memory.store.encryption() == "off" and not memory.store.tenants(erased=True):
+            for _ in memory.encrypt():
+                pass
 
 
 def of(context: typer.Context) -> Session:
