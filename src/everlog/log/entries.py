@@ -8,7 +8,7 @@ A fork that goes on with a turn of its parent's gets a row for its part of it, s
 erasure of that person, covers both parts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import NoneType
@@ -436,9 +436,3 @@ def _origins(unit: Unit, owner: str, stored: Sequence[Sequence[Any]]) -> dict[in
             cwd = None if body is None else unit.open_text(rows.turn.c.body, (owner, number), body)
             found[number] = Origin(session=session, user=user, project=project, cwd=cwd)
     return found
-
-
-def pages(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield `[start, stop)` in pieces that one statement reads."""
-    for begin in range(start, stop, PAGE):
-        yield begin, min(stop, begin + PAGE)

@@ -12,7 +12,7 @@ from functools import partial
 
 from everlog.clock import new_id
 from everlog.log import handover, rows, threads
-from everlog.log.entries import pages
+from everlog.log.entries import PAGE
 from everlog.log.forget import Dropped, begun, bury_marked, mark
 from everlog.log.handover import HeirGone, enter
 from everlog.log.receipts import UNFINISHED, Receipt, State, note, receipts
@@ -132,10 +132,11 @@ def _inherit(unit: Unit, receipt: Receipt, owner: str, heir: handover.Heir) -> R
 
 def _clear(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
     """Make a buried thread's entries tombstones, drop its other rows, and destroy its key."""
-    stop = store.read(tenant, partial(_stop_of, thread=thread))
-    for begin, end in (*pages(0, stop), (stop, END)):
-        act = partial(_clear_entries, receipt=receipt, thread=thread, start=begin, stop=end)
-        receipt = store.write(tenant, act, name="erase.entries")
+    begin = 0
+    while done := store.write(
+        tenant, partial(_clear_some, receipt=receipt, thread=thread, start=begin), name="erase.entries"
+    ):
+        receipt, begin = done
     for table in sealed.tables("thread"):
         drop = partial(_drop_rows, receipt=receipt, table=table, thread=thread)
         receipt = store.write(tenant, drop, name="erase.rows")
@@ -143,16 +144,14 @@ def _clear(store: Store, tenant: str, receipt: Receipt, thread: str) -> Receipt:
     return receipt
 
 
-def _stop_of(unit: Unit, thread: str) -> int:
-    """Return the position after a thread's own last entry; what stands above its end has no place there."""
-    counted = unit.row(rows.THREAD, thread=thread)
-    last = unit.row(rows.LAST_WITHIN, thread=thread, start=0, stop=END if counted is None else counted[5])
-    return 0 if last is None else int(last[0]) + 1
-
-
-def _clear_entries(unit: Unit, receipt: Receipt, thread: str, start: int, stop: int) -> Receipt:
+def _clear_some(unit: Unit, receipt: Receipt, thread: str, start: int) -> tuple[Receipt, int] | None:
+    """Clear the next entries that have words, wherever they stand; return where to go on, or None if there are none."""
+    found = unit.row(rows.WORDS_LEFT, thread=thread, start=start, stop=END)
+    if found is None:
+        return None
+    stop = found[0] + PAGE
     cleared = unit.count(rows.CLEAR_ENTRIES, thread=thread, start=start, stop=stop)
-    return note(unit, replace(receipt, entries=receipt.entries + cleared))
+    return note(unit, replace(receipt, entries=receipt.entries + cleared)), stop
 
 
 def _drop_rows(unit: Unit, receipt: Receipt, table: Table, thread: str) -> Receipt:

@@ -328,8 +328,9 @@ CLEAR_ENTRIES_AT = (
 POSITIONS_OF_TURNS = (
     scoped(entry).select(entry.c.i).where(*_within, among(entry.c.turn, "turns"), _with_words).order_by(entry.c.i)
 )
-WORDS_LEFT = scoped(entry).select(entry.c.i).where(*_within, _with_words).limit(1)
+WORDS_LEFT = scoped(entry).select(entry.c.i).where(*_within, _with_words).order_by(entry.c.i).limit(1)
 OWNERS = scoped(entry).select(entry.c.thread).distinct()
+FIRST_WITHIN = scoped(entry).select(entry.c.i).where(*_within).order_by(entry.c.i).limit(1)
 LAST_WITHIN = scoped(entry).select(entry.c.i).where(*_within).order_by(entry.c.i.desc()).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (

@@ -13,7 +13,7 @@ from typing import Any
 from everlog.errors import Damaged, Erased
 from everlog.log import blobs, heads, rows, threads
 from everlog.log.bodies import blob_name, decode
-from everlog.log.entries import pages, row_hash
+from everlog.log.entries import PAGE, row_hash
 from everlog.log.fingerprints import GENESIS, Fingerprints
 from everlog.log.instructions import instructions
 from everlog.log.receipts import receipts
@@ -77,12 +77,7 @@ def verify(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
     yield Verified(thread=thread, stop=0, of=row.next, shared=shared, faults=(*faults, *_beside(store, tenant, thread)))
     place = _Place()
     for owner, start, stop in row.spans(0, row.next):
-        last = store.read(tenant, partial(_last, owner=owner, start=start, stop=stop))
-        place = yield from _stretch(store, tenant, row, (owner, start, last), place)
-        if last < stop:
-            what = "the entry is missing" if stop == last + 1 else f"it and all entries up to {stop - 1} are missing"
-            yield Verified(thread=thread, stop=stop, of=row.next, faults=(Fault(thread=thread, i=last, what=what),))
-            place = _Place(None, None)
+        place = yield from _stretch(store, tenant, row, (owner, start, stop), place)
     beyond = _tried(store, tenant, thread, partial(_beyond, row=row, turn=place.turn))
     if beyond:
         yield Verified(thread=thread, stop=row.next, of=row.next, faults=tuple(beyond))
@@ -143,21 +138,46 @@ def _tried(store: Store, tenant: str, thread: str, act: Callable[[Unit], list[Fa
         return [Fault(thread=thread, i=None, what=str(error))]
 
 
-def _last(unit: Unit, owner: str, start: int, stop: int) -> int:
-    """Return the position after the last entry of a stretch that is there."""
-    found = unit.row(rows.LAST_WITHIN, thread=owner, start=start, stop=stop)
-    return start if found is None else int(found[0]) + 1
-
-
 def _stretch(
     store: Store, tenant: str, row: ThreadRow, span: tuple[str, int, int], place: _Place
 ) -> Generator[Verified, None, _Place]:
-    """Check the entries of one owner, and return what the next one has to follow on.
+    """Check the entries of one owner, and return what the next one has to follow on."""
+    owner, at, stop = span
+    while at < stop:
+        first, end = store.read(tenant, partial(_piece, owner=owner, start=at, stop=stop))
+        if first < stop and first - at < PAGE:
+            place = yield from _page_by_halves(store, tenant, row, (owner, at, end), place)
+        else:
+            what = "the entry is missing" if first == at + 1 else f"it and all entries up to {first - 1} are missing"
+            fault = Fault(thread=row.id, i=at, what=what)
+            yield Verified(thread=row.id, stop=first, of=row.next, faults=(fault,))
+            end, place = first, _Place(None, None)
+        at = end
+    return place
 
-    Where entries cannot be read together they are read in halves, and at last one by one.
+
+def _piece(unit: Unit, owner: str, start: int, stop: int) -> tuple[int, int]:
+    """Return the first position of a stretch at which there is an entry, and the end of the page that begins there.
+
+    So a hole is passed over at once, however many entries are said to be in it.
     """
-    owner, start, stop = span
-    left = [*pages(start, stop)][::-1]
+    try:
+        first = unit.row(rows.FIRST_WITHIN, thread=owner, start=start, stop=stop)
+        last = unit.row(rows.LAST_WITHIN, thread=owner, start=start, stop=min(stop, start + PAGE))
+    except Damaged:  # which reading the page will say
+        return start, min(stop, start + PAGE)
+    return stop if first is None else first[0], start if last is None else last[0] + 1
+
+
+def _page_by_halves(
+    store: Store, tenant: str, row: ThreadRow, span: tuple[str, int, int], place: _Place
+) -> Generator[Verified, None, _Place]:
+    """Check a page of one owner's entries, and return what the next one has to follow on.
+
+    Where its entries cannot be read together they are read in halves, and at last one by one.
+    """
+    owner, *page = span
+    left = [tuple(page)]
     while left:
         begin, end = left.pop()
         act = partial(_page, thread=row.id, owner=owner, begin=begin, end=end, place=place)
