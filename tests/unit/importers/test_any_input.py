@@ -71,8 +71,6 @@ def check(conversations: list[Conversation]) -> None:
     seen: set[str | None] = {None}
     for conversation in conversations:
         assert 0 <= conversation.shared < len(conversation.messages)
-        branches = any(conversation.key.startswith(f"{key}#") for key in seen)
-        assert (conversation.parent is not None) == branches
         assert conversation.parent is not None or conversation.shared == 0
         assert conversation.parent in seen
         seen.add(conversation.key)
