@@ -33,7 +33,7 @@ NAME_BYTES = 40
 _NAMED = ("user", "assistant", "note")
 _NOT_IN_NAMES = re.compile(r"[():|<>]+")
 
-_STARTS = re.compile(r"(?:-|[0-9]+(?:,[0-9]+)*)?")
+_STARTS = re.compile(r"-|[0-9]+(?:,[0-9]+)*")
 
 _TAG = r"(?=[\s/]*[cC][hH][aA][tT]\b)"
 _TAG_OUT = re.compile(rf"(?:<|&((?:amp;)*)lt;){_TAG}")
@@ -145,12 +145,26 @@ def decode(stored: bytes) -> Line:
     Raises:
         Damaged: it stored no such thing.
     """
-    head, bar, text = text_of(stored).partition("|")
-    if not bar or _STARTS.fullmatch(head) is None:
-        raise Damaged("a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again")
+    head, text = _parted(stored)
     if not head:
         return Line(text)
     return Line(text, () if head == "-" else (0, *map(int, head.split(","))))
+
+
+def decode_text(stored: bytes) -> str:
+    """Return the text alone of the line that `encode` stored.
+
+    Raises:
+        Damaged: it stored no such thing.
+    """
+    return _parted(stored)[1]
+
+
+def _parted(stored: bytes) -> tuple[str, str]:
+    head, bar, text = text_of(stored).partition("|")
+    if not bar or (head and _STARTS.fullmatch(head) is None):
+        raise Damaged("a line of a tree is stored in no form that can be read; `everlog rebuild` makes it again")
+    return head, text
 
 
 def shown(text: str) -> str:

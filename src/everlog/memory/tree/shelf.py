@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from everlog.log import ThreadRow
 from everlog.memory.tree import rows
-from everlog.memory.tree.lines import PLACEHOLDER, Line, decode, shown
+from everlog.memory.tree.lines import PLACEHOLDER, Line, decode, decode_text, shown
 from everlog.memory.tree.nodes import children_of, cover, level_of, stop_of
 from everlog.store import Unit
 
@@ -28,26 +28,30 @@ class Shelf:
     def lines(self, nids: Collection[int]) -> dict[int, Line]:
         """Return those nodes that are built."""
         found = self._fetch(nids)
-        return {nid: self._open(nid, row) for nid in nids if (row := found[nid]) is not None}
+        return {nid: decode(self._opened(nid, row)) for nid in nids if (row := found[nid]) is not None}
 
     def shown(self, nids: Sequence[int]) -> tuple[tuple[int, str], ...]:
         """Return nodes with the text that stands for each in a view."""
-        built = self.lines(nids)
-        return tuple((nid, shown(built[nid].text) if nid in built else PLACEHOLDER) for nid in nids)
+        found = self._fetch(nids)
+        return tuple(
+            (nid, PLACEHOLDER if (row := found[nid]) is None else shown(decode_text(self._opened(nid, row))))
+            for nid in nids
+        )
 
     def _fetch(self, nids: Iterable[int]) -> Mapping[int, tuple[str, int, bytes] | None]:
         missing = [nid for nid in nids if nid not in self._found]
         if missing:
             self._found.update(dict.fromkeys(missing))
             owners = owners_of(self._thread, missing)
+            alone = len(owners) == 1
             for owner, nid, size, body in self._unit.rows(rows.NODES, owners=owners, nids=missing):
-                if owner == self._thread.owner(stop_of(nid) - 1):
+                if alone or owner == self._thread.owner(stop_of(nid) - 1):
                     self._found[nid] = owner, size, body
         return self._found
 
-    def _open(self, nid: int, row: tuple[str, int, bytes]) -> Line:
+    def _opened(self, nid: int, row: tuple[str, int, bytes]) -> bytes:
         owner, _, body = row
-        return decode(self._unit.open(rows.node.c.body, (owner, nid), body))
+        return self._unit.open(rows.node.c.body, (owner, nid), body)
 
 
 def owners_of(thread: ThreadRow, nids: Iterable[int]) -> list[str]:
