@@ -7,6 +7,10 @@ opens at most 40. The evidence is opened when each of its messages was shown alo
 
 `Extractive` is compared with lines that are the first 512 bytes of what they stand for. The intervals are of 2,000
 samples of questions, the same ones for both; a second bound draws whole conversations.
+
+A model's lines are measured on the same questions if `EVERLOG_COMPACTOR` names a compactor as `module:name`, the way
+`everlog pump --compactor` does. `EVERLOG_MESSAGES` takes only so many messages of the first conversation of each file,
+and the questions whose evidence they hold, since a model may take its time.
 """
 
 import json
@@ -16,7 +20,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import everlog
@@ -29,6 +33,7 @@ from everlog.memory.tree.clauses import GAP
 from everlog.memory.tree.lines import LIMIT_BYTES, tag_of
 from everlog.memory.tree.nodes import children_of, label_of, level_of, parse_label, start_of
 from everlog.messages import JSON
+from everlog.surfaces.cli.worker import named
 from everlog.tokens import cut, size_bytes
 
 BUDGET_BYTES = 8_000
@@ -128,14 +133,17 @@ def measure(sheet: Sheet) -> None:
         sheet.row("evidence opened", "LoCoMo", "", "no data: EVERLOG_DATA")
         return
     kinds: dict[str, Compactor] = {"Extractive": Extractive(), "cut-off lines": CutOff()}
+    if model := os.environ.get("EVERLOG_COMPACTOR"):
+        kinds[model] = named(model)
     results = {
         name: [one for file in files for one in _opened(file, compactor, sheet)] for name, compactor in kinds.items()
     }
     asked = [question for question, _ in results["Extractive"]]
-    extractive, other = ([hit for _, hit in results[name]] for name in kinds)
+    hits = {name: [hit for _, hit in found] for name, found in results.items()}
+    extractive, other = hits["Extractive"], hits["cut-off lines"]
     size = f"{len(asked):,} questions"
-    for name, hits in (("Extractive", extractive), ("cut-off lines", other)):
-        sheet.row(f"evidence opened, {ZOOMS} zooms", size, name, 100 * sum(hits) / len(hits), "%")
+    for name, found in hits.items():
+        sheet.row(f"evidence opened, {ZOOMS} zooms", size, name, 100 * sum(found) / len(found), "%")
     sheet.row("ratio of the two", size, "Extractive : cut-off", sum(extractive) / max(1, sum(other)), at_least=RATIO)
     for unit, groups in (("questions", list(range(len(asked)))), ("conversations", [q.conversation for q in asked])):
         low, high = _interval(extractive, other, groups)
@@ -148,15 +156,17 @@ def _opened(file: Path, compactor: Compactor, sheet: Sheet) -> list[tuple[Questi
     shapes = json.loads(file.read_text("utf-8"))
     shapes = shapes if isinstance(shapes, list) else [shapes]
     asked = {f"locomo:{shape['sample_id']}": shape["qa"] for shape in shapes}
+    few = int(os.environ.get("EVERLOG_MESSAGES", "0"))
     results = []
     with folder() as place, opened(place / "everlog.db") as memory, everlog.read(file) as reading:
         for talk in reading:
             assert isinstance(talk, Conversation), "the file is without fault"
-            memory.add(talk)
+            memory.add(replace(talk, messages=talk.messages[:few]) if few else talk)
             thread = memory.thread(talk.key)
             thread.pump(compactor)
-            results += _answered(thread, _questions(talk, asked[talk.key]))
-            if sheet.quick:
+            questions = _questions(talk, asked[talk.key])
+            results += _answered(thread, [one for one in questions if not few or max(one.evidence) < few])
+            if sheet.quick or few:
                 break
     return results
 

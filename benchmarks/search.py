@@ -5,10 +5,11 @@ import random
 from benchmarks._sheet import Sheet, Times, fill
 from benchmarks._stock import engine, folder, opened, words
 from everlog import Message, NewTurn, Thread
-from everlog.memory.tree.search import MAX_MESSAGES
+from everlog.memory.tree.search import MAX_MESSAGES, search
 from everlog.tokens import cut
 
 ROUNDS = 3
+TENANT = "default"
 MISSING = {
     "ASCII": "zeppelin harbourmaster 48213",
     "mixed": "zeppelin straßenbahn 48213",
@@ -44,13 +45,18 @@ def measure(sheet: Sheet) -> None:
             thread = memory.thread("talk")
             _grow(thread, count, size, script)
             for _ in range(ROUNDS):
-                found = times.take(thread.tree.search, MISSING[script])
+                found = times.take(search, memory.store, TENANT, thread.id, MISSING[script], seconds=_still)
                 assert (found.start, found.stop) == (0, count), "every message was searched"
         shape = f"{count:,} × {size} B"
         sheet.row(
             f"search, 3 words, {script}", shape, engine(encrypted=encrypted), times.best * 1000, "ms", at_most=bound
         )
         sheet.row(f"search, 3 words, {script}, CPU", shape, engine(encrypted=encrypted), times.cpu_ms(), "ms")
+
+
+def _still() -> float:
+    """Tell the search that no time passes: on a busy machine too it is to go through all there is."""
+    return 0.0
 
 
 def _grow(thread: Thread, count: int, size: int, script: str) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import everlog
+import everlog.pump
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "everlog"
@@ -125,6 +126,14 @@ def functions() -> Iterator[tuple[str, Function]]:
 def test_the_public_names_are_the_pinned_ones():
     assert sorted(everlog.__all__) == PUBLIC
     assert [name for name in PUBLIC if not hasattr(everlog, name)] == []
+
+
+def test_what_a_program_imports_to_pump_with_a_model_is_where_the_documentation_says():
+    """Not among the names of `everlog` itself, where `Result` is a tool's and options could be anything's."""
+    assert set(everlog.pump.__all__) == {
+        *("Hold", "Options", "Progress", "Ran", "Result", "Worked", "Worker", "run"),
+        *("Calls", "LeaseLost", "mark", "mark_tree", "waiting"),
+    }
 
 
 def test_no_module_has_a_name_that_says_nothing():

@@ -146,18 +146,32 @@ def decode(stored: bytes) -> Line:
     Raises:
         Damaged: it stored no such thing.
     """
-    try:
-        head, bar, text = text_of(stored).partition("|")
-    except UnicodeDecodeError:
-        raise Damaged(_UNREADABLE) from None
-    if not bar or _STARTS.fullmatch(head) is None:
-        raise Damaged(_UNREADABLE)
+    head, text = _parted(stored)
     if not head:
         return Line(text)
     starts = () if head == "-" else (0, *map(int, head.split(",")))
     if any(start <= before for before, start in pairwise(starts)) or (starts and starts[-1] > len(text)):
         raise Damaged(_UNREADABLE)
     return Line(text, starts)
+
+
+def decode_text(stored: bytes) -> str:
+    """Return the text alone of the line that `encode` stored.
+
+    Raises:
+        Damaged: it stored no such thing.
+    """
+    return _parted(stored)[1]
+
+
+def _parted(stored: bytes) -> tuple[str, str]:
+    try:
+        head, bar, text = text_of(stored).partition("|")
+    except UnicodeDecodeError:
+        raise Damaged(_UNREADABLE) from None
+    if not bar or _STARTS.fullmatch(head) is None:
+        raise Damaged(_UNREADABLE)
+    return head, text
 
 
 def shown(text: str) -> str:

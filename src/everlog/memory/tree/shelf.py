@@ -1,14 +1,17 @@
 """The nodes of one thread, as a unit of work sees them: fetched together, opened when their text is asked for."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from everlog.errors import Damaged
 from everlog.log import ThreadRow
 from everlog.memory.tree import rows
-from everlog.memory.tree.lines import PLACEHOLDER, Line, decode
+from everlog.memory.tree.lines import PLACEHOLDER, Line, decode, decode_text
 from everlog.memory.tree.nodes import children_of, cover, label_of, level_of, stop_of
 from everlog.memory.tree.render import begun
 from everlog.store import Unit
+
+T = TypeVar("T")
 
 _DEPTH = 8
 """Levels looked at by one statement on the way down to the first node that is not built."""
@@ -30,27 +33,31 @@ class Shelf:
     def lines(self, nids: Collection[int]) -> dict[int, Line]:
         """Return those nodes that are built."""
         found = self._fetch(nids)
-        return {nid: self._open(nid, row) for nid in nids if (row := found[nid]) is not None}
+        return {nid: self._open(nid, row, decode) for nid in nids if (row := found[nid]) is not None}
 
     def shown(self, nids: Sequence[int], room: int | None = None) -> tuple[tuple[int, str], ...]:
         """Return nodes with the text that stands for each in a view, cut to `room` bytes if it is given."""
-        lines = self.lines(nids)
-        return tuple((nid, begun(lines[nid].text, room) if nid in lines else PLACEHOLDER) for nid in nids)
+        found = self._fetch(nids)
+        return tuple(
+            (nid, PLACEHOLDER if (row := found[nid]) is None else begun(self._open(nid, row, decode_text), room))
+            for nid in nids
+        )
 
     def _fetch(self, nids: Iterable[int]) -> Mapping[int, tuple[str, int, bytes] | None]:
         missing = [nid for nid in nids if nid not in self._found]
         if missing:
             self._found.update(dict.fromkeys(missing))
             owners = owners_of(self._thread, missing)
+            alone = len(owners) == 1
             for owner, nid, size, body in self._unit.rows(rows.NODES, owners=owners, nids=missing):
-                if owner == self._thread.owner(stop_of(nid) - 1):
+                if alone or owner == self._thread.owner(stop_of(nid) - 1):
                     self._found[nid] = owner, size, body
         return self._found
 
-    def _open(self, nid: int, row: tuple[str, int, bytes]) -> Line:
+    def _open(self, nid: int, row: tuple[str, int, bytes], read: Callable[[bytes], T]) -> T:
         owner, _, body = row
         try:
-            return decode(self._unit.open(rows.node.c.body, (owner, nid), body))
+            return read(self._unit.open(rows.node.c.body, (owner, nid), body))
         except Damaged:
             raise Damaged(f"the line {label_of(nid)} of a tree cannot be opened; {rows.MEND}") from None
 
