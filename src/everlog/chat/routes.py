@@ -28,13 +28,13 @@ class ChatConfig:
     """The protocol to speak with a provider, such as chat_completions with openai."""
     tool_concurrency: Concurrency | None = None
     """How the tool calls of one reply run; None is one after the other."""
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=SystemClock, repr=False)
     """Where time and chance come from."""
     timeouts: Timeouts = Timeouts()
     """The longest silences of a connection."""
     retry: Retry = Retry()
     """How often, and how patiently, a request is sent again."""
-    registry: Registry | None = None
+    registry: Registry | None = field(default=None, repr=False)
     """What is known of models and providers; None is what ships with Everlog."""
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     """What stands for the environment of the process."""

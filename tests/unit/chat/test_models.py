@@ -177,7 +177,7 @@ def test_headers_are_sent_replaced_and_never_those_of_the_provider(talk):
         ({"model": "claude-9", "provider": "anthropic", "assume_model_exists": True}, "anthropic", "anthropic"),
         ({"config": ChatConfig(default_model="deepseek/deepseek-flash", environ={})}, "deepseek", "chat_completions"),
     ],
-    ids=str,
+    ids=["unknown", "unknown, by its protocol", "known", "named", "assumed", "configured"],
 )
 def test_an_address_goes_with_the_provider_of_the_model_if_there_is_one(kind, options, provider, protocol):
     chat = kind(**{"config": ChatConfig(environ={}), "base_url": "http://127.0.0.1:9/v1", **options})
