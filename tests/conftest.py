@@ -18,7 +18,9 @@ __all__ = ["postgres_database", "postgres_server", "postgres_url"]
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
-for name in [name for name in os.environ if name.startswith("EVERLOG_") and name != "EVERLOG_DATA"]:
+for name in [
+    name for name in os.environ if name.startswith("EVERLOG_") and name not in {"EVERLOG_DATA", "EVERLOG_LIVE"}
+]:
     del os.environ[name]
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)

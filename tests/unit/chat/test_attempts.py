@@ -59,14 +59,28 @@ def test_an_answer_is_the_same_whole_and_streamed(calling, protocol):
         Manner(whole_calls=True),
         Manner(repeats_ids=True),
         Manner(empty_output=True),
+        Manner(unnumbered=True),
+        Manner(unnumbered=True, empty_output=True),
         Manner(piece=1000),
     ],
-    ids=["comments", "empty_choices", "no_usage", "whole_calls", "repeats_ids", "empty_output", "one_piece"],
+    ids=[
+        "comments",
+        "empty_choices",
+        "no_usage",
+        "whole_calls",
+        "repeats_ids",
+        "empty_output",
+        "unnumbered",
+        "neither",
+        "one_piece",
+    ],
 )
 def test_streams_of_odd_servers_are_read(calling, protocol, manner):
     with Upstream([HELLO], manner=manner) as upstream:
         deltas, reply = calling.listen(upstream.url, protocol)
     assert (text_of(deltas), reply.text, reply.finish) == (HELLO.text, HELLO.text, "tool_calls")
+    assert reply.thinking == HELLO.thinking
+    assert [one.call.arguments for one in reply.said.messages if one.call] == ['{"node":"n2"}']
     has_usage = manner.usage or protocol != "chat_completions"
     assert (calling.ledger.attempts[0].usage is not None) == has_usage
 

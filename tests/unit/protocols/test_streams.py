@@ -79,6 +79,7 @@ manners = st.builds(
     comments=st.sampled_from(["", "OPENROUTER PROCESSING"]),
     empty_choices=st.booleans(),
     empty_output=st.booleans(),
+    unnumbered=st.booleans(),
 )
 
 

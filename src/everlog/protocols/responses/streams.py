@@ -44,8 +44,21 @@ class ResponseStream:
             self.done = True
         if kind in LAST or kind == "error":
             self.fault = self.fault or parse_fault(shape) or parse_fault(record(shape.get("response")))
-        index = shape.get("output_index")
-        return self._item(kind, index, shape) if isinstance(index, int) else []
+        index = self._place(shape, is_new=kind.endswith("output_item.added"))
+        return self._item(kind, index, shape) if index is not None else []
+
+    def _place(self, event: Record, *, is_new: bool) -> int | None:
+        """Return the number of the item that an event is about; servers that do not number them name their ids."""
+        index = event.get("output_index")
+        if isinstance(index, int):
+            return index
+        if "item_id" not in event and "item" not in event:
+            return None
+        item_id = string(event.get("item_id")) or string(record(event.get("item")).get("id"))
+        known = next((number for number, item in self._items.items() if item_id and item.get("id") == item_id), None)
+        if known is not None:
+            return known
+        return max(self._items, default=-1) + 1 if is_new else max(self._items, default=0)
 
     def _item(self, kind: str, index: int, event: Record) -> list[Delta]:
         if kind in {"response.output_item.added", "response.output_item.done"}:
@@ -86,20 +99,21 @@ class ResponseStream:
         return parse_reply(self.body())
 
 
-def _part(item: Record, event: Record, place: str) -> Record:
-    """Return the part of an item that an event is about; it is made if it is not there."""
+def _part(item: Record, event: Record, place: str, *, is_new: bool = False) -> Record:
+    """Return the part of an item that an event is about, the last one if it does not say; it is made if need be."""
     index = event.get("summary_index" if place == "summary" else "content_index")
     parts: list[Record] = item.setdefault(place, []) if isinstance(item.get(place, []), list) else []
     if item.get(place) is not parts:
         item[place] = parts
-    number = index if isinstance(index, int) and 0 <= index <= len(parts) else len(parts)
+    last = len(parts) if is_new or not parts or isinstance(index, int) else len(parts) - 1
+    number = index if isinstance(index, int) and 0 <= index <= len(parts) else last
     if number == len(parts):
         parts.append({})
     return parts[number]
 
 
 def _put(item: Record, event: Record, place: str) -> None:
-    _part(item, event, place).update(record(event.get("part")))
+    _part(item, event, place, is_new=True).update(record(event.get("part")))
 
 
 def _add(item: Record, event: Record, place: str, field: str, delta: str) -> None:

@@ -27,9 +27,14 @@ class Manner:
     """A first chunk without choices, as Azure sends it."""
     empty_output: bool = False
     """No output in the last event of Responses."""
+    unnumbered: bool = False
+    """No numbers of items and parts in the events of Responses, as llama.cpp sends them."""
 
 
 PLAIN = Manner()
+
+NUMBERS = frozenset({"output_index", "content_index", "summary_index", "sequence_number"})
+"""Fields by which events of Responses say where in the answer they are."""
 
 
 def events_of(body: dict[str, Any], protocol: str, manner: Manner = PLAIN) -> Iterator[bytes]:
@@ -42,6 +47,8 @@ def events_of(body: dict[str, Any], protocol: str, manner: Manner = PLAIN) -> It
             yield render_event(dumps(event))
         else:
             numbered = {**event, "sequence_number": number} if protocol == "responses" else event
+            if manner.unnumbered:
+                numbered = {name: value for name, value in numbered.items() if name not in NUMBERS}
             yield render_event(dumps(numbered), event["type"])
     if protocol == "chat_completions":
         yield render_event("[DONE]")
