@@ -31,9 +31,11 @@ def test_a_cancel_stops_the_next_move_once(talk):
 @pytest.mark.parametrize("verb", ["generate", "step", "complete", "run_tools"])
 def test_each_move_begins_with_a_check(chatting, verb):
     talk = chatting(Answer(text="Hello."))
-    talk.chat.ask_later("Hi").cancel()
+    told: list[Any] = []
+    talk.chat.before_request(told.append).ask_later("Hi").cancel()
     with pytest.raises(Cancelled):
         talk.do(verb)
+    assert told == []
 
 
 @pytest.mark.covers("chat A.1 77")
