@@ -114,6 +114,8 @@ def test_a_chat_is_a_collection_of_its_messages(chatting):
     assert [one.text for one in chat] == ["a", "b"]
     assert (len(chat), chat[-1].text, chat[0] in chat) == (2, "b", True)
     assert next(iter(chat)).text == "a"
+    assert [one.text for one in chat[1:]] == ["b"]
+    assert chatting().chat, "an empty chat is a chat"
 
 
 @pytest.mark.covers("chat A.1 50")
