@@ -57,12 +57,16 @@ def endpoint(
 
     Raises:
         MissingCredentials: the provider wants a key, and there is none; or no header can carry it.
-        Mistake: the address is not one of http.
+        Mistake: the address is not one of http, or has a password in it.
     """
     url = base_url if base_url is not None else environ.get(f"{provider.name.upper()}_BASE_URL", "").strip()
     place = (url or provider.base_url).rstrip("/")
     if not re.match(r"https?://[^/\s]", place):
         raise Mistake(f"the base_url of {provider.name} begins with http:// or https:// and names a host")
+    if "@" in place.split("/")[2]:
+        raise Mistake(
+            f"the base_url of {provider.name} names a user; give api_key='' and the header authorization instead"
+        )
     found = (
         api_key if api_key is not None else next((one for name in provider.key_names if (one := environ.get(name))), "")
     )

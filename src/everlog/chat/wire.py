@@ -17,14 +17,13 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from functools import cache, lru_cache
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import Request, Response
 from everlog.chat.loops import Waits
+from everlog.chat.places import place_of, proxy_for
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
 IDLE_LANES = 20
@@ -56,7 +55,7 @@ class Lane:
     def __init__(self, place: str, trusted: ssl.SSLContext) -> None:
         self.place = place
         limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_S)
-        self.transport = httpx2.HTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
+        self.transport = httpx2.HTTPTransport(verify=trusted, limits=limits, proxy=proxy_for(place))
         self._stream: Any = None
 
     def watch(self, event: str, facts: dict[str, Any]) -> None:
@@ -143,7 +142,7 @@ class Wire:
             lane.transport.close()
 
     def _lane(self, url: str) -> Lane:
-        place = _place(url)
+        place = place_of(url)
         with self._lock:
             if self._process != os.getpid():  # a fork must not write into the connections of its parent
                 self._process = os.getpid()
@@ -178,7 +177,7 @@ class AsyncWire:
 
     async def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
-        transport = await self._transport(_place(request.url))
+        transport = await self._transport(place_of(request.url))
         waits = Waits(cancel)
         flows = False
         try:
@@ -193,7 +192,7 @@ class AsyncWire:
                 waits.end()
         headers = _headers(response)
         if flows:
-            flow = AsyncFlow(response, _place(request.url), cancel, waits)
+            flow = AsyncFlow(response, place_of(request.url), cancel, waits)
             return Response(status=response.status_code, headers=headers, connection=flow)
         return Response(status=response.status_code, headers=headers, body=response.content)
 
@@ -223,7 +222,7 @@ class AsyncWire:
         if place not in transports:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_LANES, keepalive_expiry=KEEP_S)
             trusted = self._trusted or _trusted()
-            transports[place] = httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, proxy=_proxy(place))
+            transports[place] = httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, proxy=proxy_for(place))
         return transports[place]
 
     async def _closing(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
@@ -254,21 +253,6 @@ def shared_async_wire() -> AsyncWire:
 def _trusted() -> ssl.SSLContext:
     """Return whom to trust; it is read once, since reading it takes longer than a call."""
     return httpx2.create_ssl_context()
-
-
-def _place(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _proxy(place: str) -> str | None:
-    """Return the proxy that the environment wants for a place: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`."""
-    parts = urlsplit(place)
-    if proxy_bypass(parts.netloc):
-        return None
-    proxies = getproxies()
-    found = proxies.get(parts.scheme) or proxies.get("all")
-    return f"http://{found}" if found and "://" not in found else found
 
 
 _url = lru_cache(httpx2.URL)
@@ -307,7 +291,7 @@ def _raise(error: BaseException, cancel: Cancel, url: str) -> NoReturn:
         cancel.check_hard()
     if not isinstance(error, httpx2.HTTPError):
         raise error
-    what, place = type(error).__name__, _place(url)
+    what, place = type(error).__name__, place_of(url)
     if isinstance(error, NEVER_SENT):
         raise NeverSent(f"no connection to {place} could be made ({what})") from error
     if isinstance(error, httpx2.TimeoutException):

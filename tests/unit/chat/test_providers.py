@@ -62,6 +62,12 @@ def test_an_address_that_is_none_is_refused(url):
         place("openai", api_key="k", base_url=url)
 
 
+def test_an_address_with_a_password_is_refused_without_being_shown():
+    with pytest.raises(Mistake, match="names a user") as caught:
+        place("openai", api_key="k", base_url="https://ada:secret@gateway.example/v1")
+    assert "secret" not in str(caught.value)
+
+
 def test_headers_of_an_endpoint_win_and_lists_of_features_are_joined():
     found = place("anthropic", api_key="k", headers={"Anthropic-Beta": "one,two", "X-Team": "a"})
     sent = found.with_headers({"anthropic-beta": "two,three", "X-API-Key": "stolen", "x-team": "b", "X-Mine": "1"})

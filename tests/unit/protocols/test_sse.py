@@ -53,3 +53,24 @@ def test_an_event_above_the_limit_is_refused_before_it_is_whole(stream):
     frames = Frames(max_event_bytes=64)
     with pytest.raises(EventTooLarge, match="64 bytes"):
         frames.feed(stream)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        b"data: x\n\n",
+        b"event: ping\ndata: x\n\n",
+        b"data: x\ndata: y\n\n",
+        b"event: ping\nid: 7\ndata: x\n\n",
+        b"data: x\n\ndata: y\n\n",
+        b"data:x\n\n",
+        b"event: \ndata: x\n\n",
+        b"event: a\n\ndata: x\n\n",
+        b"data: \n\n",
+        b"data: x\r\n\r\n",
+        b"event: data: \n\n",
+    ],
+)
+def test_an_event_that_comes_in_one_piece_is_the_same_as_byte_by_byte(chunk):
+    bytewise = fed(bytes([byte]) for byte in b"data: before\n\n" + chunk)
+    assert fed([b"data: before\n\n", chunk]) == bytewise
