@@ -114,6 +114,8 @@ def test_a_chat_is_a_collection_of_its_messages(chatting):
     assert [one.text for one in chat] == ["a", "b"]
     assert (len(chat), chat[-1].text, chat[0] in chat) == (2, "b", True)
     assert next(iter(chat)).text == "a"
+    assert [one.text for one in chat[1:]] == ["b"]
+    assert chatting().chat, "an empty chat is a chat"
 
 
 @pytest.mark.covers("chat A.1 50")
@@ -265,6 +267,7 @@ def test_images_of_results_stand_inside_or_behind_all_results_of_their_round(tal
         assert [one["type"] for one in body["messages"][-1]["content"]] == ["image_url"] * 2
 
 
+@pytest.mark.covers("chat A.1 95")
 def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
     talk = talk(Answer(thinking="Hm.", text="One."), Answer(text="Two."))
     talk.ask("1")
