@@ -190,6 +190,18 @@ def test_two_calls_of_one_id_in_one_reply_both_run(talk):
     assert [text for role, text in talk.said if role == "tool"] == ["Sun in Rome.", "Sun in Oslo."]
 
 
+@pytest.mark.covers("chat A.1 13")
+def test_one_result_answers_one_of_two_calls_of_its_id(chatting):
+    talk = chatting(Answer(text="Done."))
+    calls = [{"id": "0", "name": "weather", "arguments": {"city": city}} for city in ("Rome", "Oslo")]
+    talk.chat.with_tools(weather).messages = [
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "content": "Rain.", "tool_call_id": "0"},
+    ]
+    talk.do("complete")
+    assert [text for role, text in talk.said if role == "tool"] == ["Rain.", "Sun in Oslo."]
+
+
 @pytest.mark.covers("chat A.1 14")
 def test_the_loop_has_no_limit_of_its_own(chatting):
     talk = chatting(*[called((f"c{i}", "weather", {"city": "Rome"})) for i in range(40)], Answer(text="Done."))
