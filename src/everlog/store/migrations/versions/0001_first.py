@@ -264,7 +264,7 @@ def upgrade() -> None:
     state = op.create_table(
         "store_state",
         sa.Column("name", sa.String(32)),
-        sa.Column("value", sa.String(200), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_store_state"),
     )
     encryption = "complete" if context.config.attributes.get("encrypted") else "off"
