@@ -134,7 +134,7 @@ def test_a_number_that_no_thread_can_have_is_damage_in_every_store(store: Store)
     with everlog.Everlog(store) as memory:
         thread = memory.thread("talk")
         thread.append("user", "hello")
-        wrong = {"thread": thread.id, "new_next": -1, "new_turns": 1}
+        wrong = {"thread": thread.id, "new_next": -1, "new_turns": 1, "new_head": None}
         store.write("default", lambda unit: unit.run(log_rows.GROW, wrong), name="test.damage")
         for act in (thread.row, lambda: thread.append("user", "more"), lambda: thread.tree.view(1000)):
             with pytest.raises(Damaged, match="'next' holds a number that is out of its range"):
