@@ -5,8 +5,9 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 """
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
+from everlog.log.appending import Appended, append, check, continues
 from everlog.log.blobs import retire
-from everlog.log.entries import Appended, Said, append, at, back, check, continues, read, seen
+from everlog.log.entries import Said, at, back, read, seen
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from everlog.log import rows
-from everlog.log.entries import check_id
+from everlog.log.appending import check_id
 from everlog.log.handover import enter
 from everlog.log.receipts import Receipt, note
 from everlog.log.threads import END
