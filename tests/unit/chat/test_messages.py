@@ -49,6 +49,8 @@ def test_instructions_may_be_kept_marked_or_removed(chatting):
     assert [(one.text, one.said.cached) for one in chat] == [("One.", False), ("Two.", True)]
     assert chat.ask_later("Hi").with_instructions(None).messages == [chat[0]]
     assert chat[0].text == "Hi"
+    chat.with_instructions("Three.").with_instructions(None, append=True)
+    assert chat[-1].text == "Three."
     with pytest.raises(Mistake, match="instructions are a str or None, not int"):
         chat.with_instructions(3)
 
