@@ -29,6 +29,10 @@ class Cancel:
         """Whether it was pulled, and nobody has stopped for it yet."""
         return self._pulled
 
+    def is_due(self) -> bool:
+        """Whether the next check will stop; asks the checker."""
+        return self._pulled or (self.checker is not None and self.checker())
+
     def pull(self, *, hard: bool = False) -> None:
         """Cancel; `hard` stops also what is blocked in a connection or a pause."""
         with self._lock:
@@ -43,7 +47,7 @@ class Cancel:
         Raises:
             Cancelled: it was pulled, or the checker says so; it is clear again.
         """
-        if self._pulled or (self.checker is not None and self.checker()):
+        if self.is_due():
             self.clear()
             raise Cancelled("cancelled by the caller")
 

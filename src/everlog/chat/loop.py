@@ -58,7 +58,6 @@ def step(state: State, *, stream: bool = False, on_chunk: OnChunk | None = None)
     """Make one move: run the open calls, else ask the model; return the message that came of it, if one did."""
     if is_complete(state.messages):
         return None
-    state.cancel.check()
     if not open_calls(state.messages):
         return (yield from generate(state, stream=stream, on_chunk=on_chunk))
     before = len(state.messages)
@@ -153,7 +152,6 @@ def _piece(state: State, watch: _Watch, before: Reply | None) -> Program[Reply]:
     prepared = prepared_of(state, body)
     if watch.is_streaming and before is None:
         yield from state.fire("before_message")
-    state.cancel.check()
     reply = yield from exchange(
         prepared, ledger=state.ledger, cancel=state.cancel, clock=state.config.clock, each=watch.each
     )

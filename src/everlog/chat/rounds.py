@@ -1,8 +1,7 @@
 """Running the tools that a response calls: all that may, once, and what they answered added to the chat."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from everlog.chat.effects import Begin, Drop, Invoke, Mode, Next, Program
 from everlog.chat.message import result_message
@@ -10,7 +9,6 @@ from everlog.chat.pending import open_calls
 from everlog.chat.schemas import Unfit
 from everlog.chat.state import State
 from everlog.chat.tools import Answered, ToolCall, answered, denied, invalid_arguments, unknown_tool
-from everlog.errors import Cancelled
 
 FREE_CHOICES = (None, "auto", "none")
 
@@ -45,13 +43,11 @@ def _beside_each_other(state: State, calls: Sequence[ToolCall], mode: Mode) -> P
     Where one raises, the others are still waited for and their answers kept: a tool runs once. After a cancel nothing
     is kept.
     """
-    stopped: list[ToolCall] = []
-    batch = yield Begin(tuple(_worker(state, call, stopped) for call in calls), mode)
+    batch = yield Begin(tuple(_worker(state, call) for call in calls), mode)
     raised: BaseException | None = None
     try:
         while (ended := (yield Next(batch))) is not None:
-            if isinstance(ended.error, Cancelled):
-                raise ended.error
+            state.cancel.check()
             raised = raised or ended.error
             if ended.value is not None:
                 yield from _add(state, calls[ended.index], ended.value)
@@ -61,18 +57,14 @@ def _beside_each_other(state: State, calls: Sequence[ToolCall], mode: Mode) -> P
         raise raised
 
 
-def _worker(state: State, call: ToolCall, stopped: list[ToolCall]) -> Any:
+def _worker(state: State, call: ToolCall) -> Callable[[], Program[Answered | None]]:
+    """Return a program that runs one call; None if a cancel is seen, which the collecting side clears."""
+
     def program() -> Program[Answered | None]:
-        if stopped:
+        if state.cancel.is_due():
             return None
-        try:
-            state.cancel.check()
-            answer = yield from _run(state, call)
-            state.cancel.check()
-        except Cancelled:
-            stopped.append(call)
-            raise
-        return answer
+        answer = yield from _run(state, call)
+        return None if state.cancel.is_due() else answer
 
     return program
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from everlog.chat.cost import Cost
 from everlog.chat.ledger import Attempt
@@ -79,7 +79,11 @@ class Talk(Settings):
     def __bool__(self) -> bool:
         return True
 
-    def __getitem__(self, place: int) -> ChatMessage:
+    @overload
+    def __getitem__(self, place: int) -> ChatMessage: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ChatMessage]: ...
+    def __getitem__(self, place: int | slice) -> ChatMessage | list[ChatMessage]:
         return self._state.messages[place]
 
     def add_message(self, message: Any) -> ChatMessage:
@@ -116,7 +120,7 @@ class Talk(Settings):
             append: keep what was said so before.
             cache_until_here: end here what the provider is to cache.
         """
-        if not append or text is None:
+        if not append:
             self._state.messages[:] = [one for one in self._state.messages if one.role != "system"]
         if text is not None:
             self._state.messages.append(system_message(text, cached=cache_until_here))

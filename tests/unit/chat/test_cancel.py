@@ -31,9 +31,11 @@ def test_a_cancel_stops_the_next_move_once(talk):
 @pytest.mark.parametrize("verb", ["generate", "step", "complete", "run_tools"])
 def test_each_move_begins_with_a_check(chatting, verb):
     talk = chatting(Answer(text="Hello."))
-    talk.chat.ask_later("Hi").cancel()
+    told: list[Any] = []
+    talk.chat.before_request(told.append).ask_later("Hi").cancel()
     with pytest.raises(Cancelled):
         talk.do(verb)
+    assert told == []
 
 
 @pytest.mark.covers("chat A.1 77")
@@ -103,12 +105,14 @@ def test_denials_are_not_written_after_a_cancel(chatting):
 @pytest.mark.covers("chat A.1 80", "D50")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_hard_cancel_ends_a_wait_for_a_server_that_says_nothing(talk, streamed):
-    talk = talk(Stalled(answer=Answer(text="Hello there, how do you do?"), events=4))
-    timer = threading.Timer(0.2, talk.chat.cancel, kwargs={"hard": True})
-    timer.start()
+    def script(received: Any) -> Stalled:
+        threading.Timer(0.2, chat.cancel, kwargs={"hard": True}).start()
+        return Stalled(answer=Answer(text="Hello there, how do you do?"), events=4)
+
+    talk = talk(script)
+    chat = talk.chat
     with pytest.raises(Cancelled):
         talk.stream() if streamed else talk.ask()
-    timer.join()
     assert talk.upstream.wait_until_gone()
     assert talk.said == [("user", "Hi")]
     assert [one.status for one in talk.chat.attempts] == ["cancelled"]

@@ -190,6 +190,30 @@ def test_two_calls_of_one_id_in_one_reply_both_run(talk):
     assert [text for role, text in talk.said if role == "tool"] == ["Sun in Rome.", "Sun in Oslo."]
 
 
+@pytest.mark.covers("chat A.1 13")
+def test_one_result_answers_one_of_two_calls_of_its_id(chatting):
+    talk = chatting(Answer(text="Done."))
+    calls = [{"id": "0", "name": "weather", "arguments": {"city": city}} for city in ("Rome", "Oslo")]
+    talk.chat.with_tools(weather).messages = [
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "content": "Rain.", "tool_call_id": "0"},
+    ]
+    talk.do("complete")
+    assert [text for role, text in talk.said if role == "tool"] == ["Rain.", "Sun in Oslo."]
+
+
+@pytest.mark.covers("chat A.1 13")
+def test_instructions_do_not_hide_open_calls(talk):
+    talk = talk(called(("c1", "weather", {"city": "Rome"})), Answer(text="Done."))
+    talk.chat.with_tools(weather).ask_later("Hi")
+    talk.do("generate")
+    talk.chat.with_instructions("Be brief.")
+    with pytest.raises(PendingCalls):
+        talk.chat.ask_later("And?")
+    assert talk.do("complete").text == "Done."
+    assert talk.said[3] == ("tool", "Sun in Rome.")
+
+
 @pytest.mark.covers("chat A.1 14")
 def test_the_loop_has_no_limit_of_its_own(chatting):
     talk = chatting(*[called((f"c{i}", "weather", {"city": "Rome"})) for i in range(40)], Answer(text="Done."))
@@ -252,6 +276,7 @@ def test_a_call_of_an_unknown_tool_is_answered_with_the_names_of_those_there_are
     talk.chat.with_tools(weather)
     assert talk.ask().text == "Sorry."
     assert talk.said[2] == ("tool", '{"error":"Unknown tool: wether. Available tools: weather."}')
+    assert (b'"is_error":true' in talk.upstream.requests[1].raw) is (talk.protocol == "anthropic")
 
 
 @pytest.mark.covers("chat A.1 19")

@@ -68,6 +68,18 @@ def test_a_choice_that_forces_a_call_is_forgotten_once_tools_ran(talk, choice, a
     assert ("tool_choice" in talk.bodies[1]) is (after is not None)
 
 
+@pytest.mark.covers("chat A.1 37")
+def test_a_choice_that_forces_a_call_stays_while_the_call_waits(chatting):
+    talk = chatting(called(("c1", "weather", {"city": "Rome"})), Answer(text="Sun."))
+    talk.chat.with_tools(tool(requires_approval=True)(weather)).with_tool_options(choice="weather")
+    talk.ask()
+    talk.do("run_tools")
+    assert talk.chat.tool_options.choice == "weather"
+    talk.chat.approve("c1")
+    talk.do("complete")
+    assert talk.chat.tool_options.choice is None
+
+
 @pytest.mark.covers("chat A.1 38", "D88")
 def test_one_call_at_a_time_is_said_only_if_it_is_wanted(talk):
     talk = talk()
@@ -212,6 +224,39 @@ def test_a_tool_that_ends_after_a_cancel_leaves_no_result(chatting, concurrency)
     with pytest.raises(Cancelled):
         talk.ask()
     assert [role for role, _ in talk.said] == ["user", "assistant"]
+
+
+@pytest.mark.covers("chat A.1 44")
+@pytest.mark.parametrize("concurrency", [False, "threads", "fibers"])
+def test_a_cancel_while_a_round_begins_has_no_tool_begin(chatting, concurrency):
+    ran: list[str] = []
+    talk = chatting(TWO, Answer(text="Done."))
+
+    def resolver(call: ToolCall) -> bool:
+        if talk.chat[-1].calls and call.id == "c2":
+            talk.chat.cancel()
+        return True
+
+    @tool(requires_approval=resolver)
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        ran.append(city)
+        return city
+
+    talk.chat.with_tools(weather).with_tool_options(concurrency=concurrency).ask_later("Hi")
+    talk.do("generate")
+    with pytest.raises(Cancelled):
+        talk.do("run_tools")
+    assert ran == []
+
+
+@pytest.mark.covers("chat A.1 44")
+def test_after_a_result_and_a_cancel_no_further_tool_begins(chatting):
+    talk = chatting(TWO)
+    talk.chat.with_tools(weather).after_message(lambda message: message.role == "tool" and talk.chat.cancel())
+    with pytest.raises(Cancelled):
+        talk.ask()
+    assert talk.said[2:] == [("tool", "Sun in Rome.")]
 
 
 @pytest.mark.covers("chat A.1 44")
