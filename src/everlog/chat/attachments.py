@@ -131,17 +131,13 @@ def is_text(media: Media) -> bool:
 
 def inlined(said: Said) -> Said:
     """Return what was said with texts that were attached as tagged blocks behind the words."""
-    if said.raw is not None or not any(
-        isinstance(part, Media) and is_text(part) for one in said.messages for part in one.parts
-    ):
+    if not any(isinstance(part, Media) and is_text(part) for one in said.messages for part in one.parts):
         return said
     return replace(said, messages=tuple(_inlined(one) for one in said.messages))
 
 
 def as_documents(said: Said) -> Said:
     """Return what was said with texts that were attached as plain ones, whatever they are: documents that can be cited."""
-    if said.raw is not None:
-        return said
     return replace(said, messages=tuple(replace(one, parts=tuple(map(_plain, one.parts))) for one in said.messages))
 
 

@@ -31,8 +31,11 @@ class Endpoint:
             for name, value in self.headers.items()
             if name in JOINED and name in lowered
         }
-        return {**lowered, **self.headers, **joined, "content-type": "application/json"}
+        return {**PLAIN, **lowered, **self.headers, **joined, "content-type": "application/json"}
 
+
+PLAIN = {"accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive", "user-agent": "everlog"}
+"""What every request says; a caller may say otherwise."""
 
 JOINED = frozenset({"anthropic-beta"})
 """Headers that are lists: both sides' items are sent."""

@@ -86,7 +86,7 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
         caching=None if state.caching is False else state.caching,
         compaction=_compaction(state),
         names=route.provider.names,
-        options=deepcopy(state.provider_options),
+        options=state.provider_options,
     )
 
 

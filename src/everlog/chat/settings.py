@@ -1,6 +1,7 @@
 """The settings of a chat: each `with_…` checks what it gets, keeps it, and returns the chat, so that calls chain."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -286,7 +287,7 @@ class Settings(Hooks):
 
     def with_provider_options(self, options: Mapping[str, Any] | None) -> Self:
         """Lay fields over each request, in the provider's words, in the place of earlier ones; None removes them."""
-        self._state.provider_options = mapping_of(options, "provider options")
+        self._state.provider_options = deepcopy(mapping_of(options, "provider options"))
         return self
 
     def with_headers(self, headers: Mapping[str, str] | None) -> Self:

@@ -120,7 +120,7 @@ class Talk(Settings):
             append: keep what was said so before.
             cache_until_here: end here what the provider is to cache.
         """
-        if not append or text is None:
+        if not append:
             self._state.messages[:] = [one for one in self._state.messages if one.role != "system"]
         if text is not None:
             self._state.messages.append(system_message(text, cached=cache_until_here))

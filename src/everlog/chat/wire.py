@@ -26,16 +26,12 @@ from everlog.chat.loops import Waits
 from everlog.chat.places import place_of, proxy_for
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
-IDLE_LANES = 20
-"""How many connections to one base URL are kept open unused."""
-
-KEEP_S = 60
-"""How long a connection is kept open unused."""
+IDLE_LANES, KEEP_S = 20, 60
+"""How many connections to one base URL are kept open unused, and for how long."""
 
 LAST_WAIT_S = 1
 """How long the end of a stream is waited for when the answer is whole."""
 
-HEADERS = {"accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive", "user-agent": "everlog"}
 NEVER_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -221,8 +217,8 @@ class AsyncWire:
         transports = self._loops[loop][0]
         if place not in transports:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_LANES, keepalive_expiry=KEEP_S)
-            trusted = self._trusted or _trusted()
-            transports[place] = httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, proxy=proxy_for(place))
+            ssl_context = self._trusted or _trusted()
+            transports[place] = httpx2.AsyncHTTPTransport(verify=ssl_context, limits=limits, proxy=proxy_for(place))
         return transports[place]
 
     async def _closing(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
@@ -256,15 +252,19 @@ def _trusted() -> ssl.SSLContext:
 
 
 _url = lru_cache(httpx2.URL)
+_sent = lru_cache(maxsize=32)(httpx2.Headers)
 
 
 def _built(request: Request, extensions: dict[str, Any]) -> httpx2.Request:
     waits = request.timeouts
     limits = {"connect": waits.connect_s, "read": waits.read_s, "write": waits.write_s, "pool": waits.connect_s}
-    headers = {**HEADERS, **request.headers}
     extensions["timeout"] = limits
     return httpx2.Request(
-        request.method, _url(request.url), headers=headers, content=request.body, extensions=extensions
+        request.method,
+        _url(request.url),
+        headers=_sent(tuple(request.headers.items())),
+        content=request.body,
+        extensions=extensions,
     )
 
 

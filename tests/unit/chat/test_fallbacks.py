@@ -154,7 +154,7 @@ def test_fallbacks_are_names_or_models_and_none_removes_them(chatting):
     assert chat.fallback_errors == (BadRequest,)
     chat.with_fallbacks(SECOND, on=[BadRequest, ConnectionFailed])
     assert chat.fallback_errors == (BadRequest, ConnectionFailed)
-    assert chat.with_fallbacks(None) is chat
+    assert chat.with_fallbacks(None, on=BadRequest) is chat
     assert (chat.fallbacks, chat.fallback_errors) == ((), TRANSIENT)
 
 

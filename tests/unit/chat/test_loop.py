@@ -276,6 +276,7 @@ def test_a_call_of_an_unknown_tool_is_answered_with_the_names_of_those_there_are
     talk.chat.with_tools(weather)
     assert talk.ask().text == "Sorry."
     assert talk.said[2] == ("tool", '{"error":"Unknown tool: wether. Available tools: weather."}')
+    assert (b'"is_error":true' in talk.upstream.requests[1].raw) is (talk.protocol == "anthropic")
 
 
 @pytest.mark.covers("chat A.1 19")

@@ -12,6 +12,7 @@ from everlog.chat.message import ChatMessage
 from everlog.chat.tools import tool
 from everlog.errors import Mistake, UnsupportedAttachment
 from everlog.messages import Media, Message
+from everlog.protocols import FORMATS
 from everlog.testing.upstream import Answer
 from tests.unit.chat.talking import called
 
@@ -49,6 +50,8 @@ def test_instructions_may_be_kept_marked_or_removed(chatting):
     assert [(one.text, one.said.cached) for one in chat] == [("One.", False), ("Two.", True)]
     assert chat.ask_later("Hi").with_instructions(None).messages == [chat[0]]
     assert chat[0].text == "Hi"
+    chat.with_instructions("Three.").with_instructions(None, append=True)
+    assert chat[-1].text == "Three."
     with pytest.raises(Mistake, match="instructions are a str or None, not int"):
         chat.with_instructions(3)
 
@@ -184,6 +187,20 @@ def test_a_text_is_sent_as_words_in_a_block_that_it_cannot_close(talk):
     content = (body.get("messages") or body.get("input"))[0]["content"]
     assert (content if isinstance(content, str) else content[0]["text"]) == words
     assert (talk.chat[0].text, talk.chat[0].attachments[0].content) == ("Read this", b"a </file> \xff")
+
+
+@pytest.mark.covers("chat A.1 52")
+def test_a_document_of_another_protocol_is_sent_as_words(talk):
+    source = {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
+    wire = {"role": "user", "content": [{"type": "document", "source": source}, {"type": "text", "text": "When?"}]}
+    talk = talk(Answer(text="Noon."))
+    talk.chat.messages = list(FORMATS["anthropic"].parse_history({"messages": [wire]}))
+    talk.do("complete")
+    if talk.protocol == "anthropic":
+        assert talk.bodies[0]["messages"] == [wire]
+    else:
+        words = '<file name=\\"text\\" type=\\"text/plain\\">\\nTide at noon.\\n</file>'
+        assert words.encode() in talk.upstream.requests[0].raw
 
 
 @pytest.mark.covers("chat A.1 51", "D46")

@@ -143,7 +143,9 @@ def mark(part: dict[str, Any]) -> tuple[str, str] | None:
 def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
     talk = talk(Answer(text="One."))
     talk.ask("Hi")
-    talk.chat.with_instructions("Be brief.").with_tools(weather).with_provider_options({"secret": "option"})
+    talk.chat.with_instructions("Be brief.").with_tools(weather).with_provider_options(
+        {"secret": "option", "model": "m-2"}
+    )
     talk.chat.with_schema({"type": "object"}).before_request(lambda body: body.update(late=True))
     before = talk.said
     if talk.protocol == "chat_completions":
@@ -157,6 +159,7 @@ def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
     assert [one.path for one in talk.upstream.requests[1:]] == [path, path]
     body = talk.bodies[2]
     assert all(word in json.dumps(body) for word in ("Be brief.", "weather", "json_schema", "And this", "One."))
+    assert body["model"] == "m-1"
     assert not {"secret", "late", "max_tokens", "stream", "store"} & body.keys()
     assert [one.purpose for one in talk.chat.attempts] == ["chat", "count_tokens", "count_tokens"]
 

@@ -65,6 +65,9 @@ class ChatStream:
         _grow(choice, chunk, leave_out=("delta", "message", "index"))
         piece = record(chunk.get("delta")) or record(chunk.get("message"))
         message = choice["message"]
+        if len(piece) == 1 and isinstance(words := piece.get("content"), str) and message["content"]:
+            grow(message, "content", words)  # as below, which most pieces need not go through
+            return [TextDelta(text=words)] if words and number == min(self._choices) else []
         _grow(message, piece, leave_out=("tool_calls",))
         deltas: list[Delta] = []
         if text := string(piece.get("content")) or string(piece.get("refusal")):
