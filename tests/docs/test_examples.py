@@ -104,6 +104,7 @@ def tidy(output: str) -> str:
     return "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
 
 
+@pytest.mark.timeout(360)  # a guide runs many commands, each with a limit of its own
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if (ROOT / "examples").exists():
