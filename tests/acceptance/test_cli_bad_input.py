@@ -145,6 +145,7 @@ def test_a_folder_that_cannot_be_written_is_named(everlog: Everlog, open_folder:
 def test_a_database_that_cannot_be_written_can_still_be_read_or_says_why_not(everlog: Everlog, open_folder: Path):
     database = open_folder / "everlog.db"
     everlog.good("import", HARBOUR, "--db", database)
+    shown = everlog.good("view", "harbour", "--db", database).out
     talk = open_folder / "talk.jsonl"
     talk.write_bytes(said("one", "two"))
     for path in (*open_folder.iterdir(), open_folder):
@@ -154,6 +155,8 @@ def test_a_database_that_cannot_be_written_can_still_be_read_or_says_why_not(eve
     assert f"{database}: attempt to write a readonly database; it belongs to user " in done.err
     read = everlog.good("threads", "--json", "--db", database, nobody=True)
     assert [one["key"] for one in read.json] == ["harbour"]
+    again = everlog.good("view", "harbour", "--db", database, nobody=True)
+    assert (again.out, again.err) == (shown, ""), "of a tree that is built nothing is left to write"
     assert sorted(path.name for path in open_folder.iterdir()) == ["everlog.db", "talk.jsonl"]
     os.chmod(open_folder, 0o755)  # noqa: PTH101 -- undone for the next one
 

@@ -44,5 +44,10 @@ def stats(unit: Unit) -> Stats:
 
 def due(unit: Unit) -> int:
     """Count the threads that have lines of a tree to build."""
-    found = (unit.row(pump_rows.DUE, memory="tree", subject=thread) for thread in log.ids(unit))
-    return sum(row is not None and row[1] is not None for row in found)
+    return sum(is_due(unit, thread) for thread in log.ids(unit))
+
+
+def is_due(unit: Unit, thread: str) -> bool:
+    """Return whether a thread, by its id, has lines of a tree to build."""
+    found = unit.row(pump_rows.DUE, memory="tree", subject=thread)
+    return found is not None and found[1] is not None

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from everlog import log
+from everlog.conversation.stats import is_due
 from everlog.errors import Mistake, expect
 from everlog.log import ThreadRow
 from everlog.memory import tree as memory
@@ -26,6 +27,11 @@ class Tree:
         self._store = store
         self._tenant = tenant
         self._thread = thread
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing of it is left to build."""
+        return not self._store.read(self._tenant, partial(is_due, thread=self._thread))
 
     def view(self, budget: int) -> str:
         """Return the whole thread in at most `budget` UTF-8 bytes, tags, labels and line breaks counted.

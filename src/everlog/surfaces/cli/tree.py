@@ -259,6 +259,8 @@ def _hint(thread: str, lines: list[str]) -> str | None:
 
 def _build(thread: Thread) -> None:
     """Bring the tree up to date; where that cannot be written, what is there is shown."""
+    if thread.tree.is_current:
+        return
     try:
         pumped(thread, "folding")
     except StoreUnavailable as error:
