@@ -96,7 +96,7 @@ def _said(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _log(attempt: Attempt) -> None:
-    level = logging.WARNING if attempt.status == "failed" else logging.DEBUG
+    level = logging.INFO if attempt.status == "failed" else logging.DEBUG
     if not logger.isEnabledFor(level):
         return
     usage = attempt.usage or Usage()
@@ -114,6 +114,5 @@ def _log(attempt: Attempt) -> None:
         "input_tokens": usage.input,
         "output_tokens": usage.output,
     }
-    logger.log(
-        level, "a request to a model ended", extra={name: value for name, value in facts.items() if value is not None}
-    )
+    ended = "a request to a model failed" if attempt.status == "failed" else "a request to a model ended"
+    logger.log(level, ended, extra={name: value for name, value in facts.items() if value is not None})

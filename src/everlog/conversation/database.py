@@ -126,7 +126,10 @@ class Everlog:
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
             if finished is not None:
                 return finished
-            raise Mistake(f"no turn of user {user!r} here; nothing was erased")
+            raise Mistake(
+                f"no turn of user {user!r} here; nothing was erased (a user is the id in a turn's `Origin`, not the author"
+                " of a message)"
+            )
         return log.erase_user(self.store, self.name, user, dropped=_due)
 
     def erase_tenant(self) -> Receipt:
@@ -191,14 +194,14 @@ class Everlog:
         """Count the tenant's threads, messages and bytes."""
         return self.store.read(self.name, stats)
 
-    def backup(self, target: Path) -> BackupReport:
+    def backup(self, target: str | Path) -> BackupReport:
         """Write a copy of the whole database, all tenants, to a new file while it is in use; `everlog restore` reads it.
 
         Raises:
             Mistake: there is such a file already, or the tools or rights to dump a server's database are missing.
             StoreUnavailable: the disk is full, or the server is away.
         """
-        return backup(self.store, target)
+        return backup(self.store, Path(target))
 
     def due(self) -> int:
         """Return how many of the tenant's threads have lines of a tree to build."""

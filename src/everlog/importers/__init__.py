@@ -122,18 +122,18 @@ class Reading(Iterator[Conversation | Problem]):
         self._at = self._source.path.name, 0
 
 
-def detect(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> str:
+def detect(path: str | Path, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """Return the name of the form that a file has, by its content.
 
     Raises:
         BadImport: the file cannot be read, or is of no form that we know.
     """
-    with Source(path, limits) as source:
+    with Source(Path(path), limits) as source:
         return _detect(source)
 
 
 def read(
-    path: Path,
+    path: str | Path,
     format: str | None = None,  # noqa: A002
     *,
     limits: Limits = DEFAULT_LIMITS,
@@ -154,9 +154,9 @@ def read(
     if format is not None and format not in FORMATS:
         raise BadImport(f"{format} is not a form that can be imported; known are {', '.join(FORMATS)}")
     if format is None:
-        with Source(path, limits, called) as source:
+        with Source(Path(path), limits, called) as source:
             format = _detect(source)  # noqa: A001
-    return Reading(Source(path, limits, called), format)
+    return Reading(Source(Path(path), limits, called), format)
 
 
 def _detect(source: Source) -> str:

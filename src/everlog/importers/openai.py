@@ -43,13 +43,19 @@ def knows(value: JSON) -> bool:
 
 
 def conversations(records: Iterable[Value | Problem], source: Source, tally: Tally) -> Iterator[Conversation | Problem]:
-    """Yield the conversations; all messages that stand by themselves are one, after those that are given whole."""
+    """Yield the conversations; all messages that stand by themselves are one, after those that are given whole.
+
+    One with a message in its midst that cannot be read is left out: the log could never take that message in later.
+    """
     del source
     keys = _Keys()
     loose = _Talk(tally)
+    first_lost: Problem | None = None
+    has_hole = False
     for item in records:
         try:
             if isinstance(item, Problem):
+                first_lost = first_lost or item
                 yield item
             elif "messages" in record(item.value):
                 whole = _whole(record(item.value), keys, tally)
@@ -58,11 +64,17 @@ def conversations(records: Iterable[Value | Problem], source: Source, tally: Tal
                 else:
                     tally.skipped["empty conversation"] += 1
             else:
+                has_hole = has_hole or first_lost is not None
                 loose.add(item.value)
         except Malformed as error:
             assert isinstance(item, Value)
-            yield Problem(where=item.where, reason=str(error), position=item.position)
-    if loose.messages:
+            lost = Problem(where=item.where, reason=str(error), position=item.position)
+            first_lost = first_lost or lost
+            yield lost
+    if loose.messages and has_hole and first_lost is not None:
+        reason = "its messages go in together or not at all; mend the one that cannot be read, and import it again"
+        yield Problem(where=first_lost.where, reason=reason, position=0)
+    elif loose.messages:
         messages = tuple(loose.messages)
         yield Conversation(key=keys.named(loose), title=titled(messages), messages=dated(messages, tally))
 

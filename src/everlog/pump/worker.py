@@ -120,7 +120,7 @@ class Worker:
                 found = self._look()
                 if found is not None:
                     self._give_out(found)
-                    if until_idle and not self._running and not found:
+                    if until_idle and not self._running and not found and not self._wake.is_set():
                         break
                 self._rest(stop)
         finally:
@@ -132,6 +132,8 @@ class Worker:
     def _look(self) -> list[Waiting] | None:
         """Return what waits and is at nobody's; None while the database cannot be asked."""
         began = monotonic()
+        with self._lock:
+            busy = set(self._running)  # one that ends while the database is asked may still be in what it answers
         try:
             found = waiting(self._store, list(self._memories), tenant=self._tenant)
         except (Mistake, Damaged):
@@ -146,7 +148,7 @@ class Worker:
         with self._lock:
             now = monotonic()
             self._resting = {subject: until for subject, until in self._resting.items() if until > now}
-            away = self._running.keys() | self._resting.keys()
+            away = busy | self._running.keys() | self._resting.keys()
             return [one for one in found if one.subject not in away and _free(one)]
 
     def _give_out(self, found: Sequence[Waiting]) -> None:

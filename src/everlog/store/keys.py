@@ -80,7 +80,7 @@ class MasterKeys:
             raise KeyTrouble(f"the master key is not base64 of {KEY_BYTES} bytes; {MAKE_ONE}") from error
 
     @classmethod
-    def read(cls, path: Path) -> "MasterKeys":
+    def read(cls, path: str | Path) -> "MasterKeys":
         """Read a key file, in the form that `parse` takes.
 
         Raises:

@@ -122,6 +122,22 @@ def test_lines_of_conversations_each_have_a_key_and_broken_ones_are_problems():
     ]
 
 
+def test_lines_of_one_talk_go_in_together_or_only_up_to_the_last_one_that_is_cut_off(tmp_path: Path):
+    good, broken = '{"role":"user","content":"Ahoy"}\n', '{"role":"user"\n'
+    path = tmp_path / "x.jsonl"
+    path.write_text(good + broken + good)
+    lost, rest = take(path).found
+    assert isinstance(lost, Problem)
+    assert isinstance(rest, Problem)
+    assert (lost.position, rest.position) == (2, 0)
+    assert "together or not at all" in rest.reason
+    path.write_text(good + good + broken)
+    lost, talk = take(path).found
+    assert isinstance(lost, Problem)
+    assert isinstance(talk, Conversation)
+    assert len(talk.messages) == 2
+
+
 TALK = [{"role": "user", "content": "Ahoy"}, {"role": "assistant", "content": [{"type": "text", "text": "Ahoy"}]}]
 
 

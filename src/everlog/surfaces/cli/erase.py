@@ -75,7 +75,11 @@ def _agreed(memory: Everlog, thread: str | None, user: str | None, tenant: str |
         what = f"every turn of {what}" if user is not None else f"everything of {what}"
     if not sys.stdin or not sys.stdin.isatty():
         raise Mistake(f"this would erase {what} for good; say that you mean it with --yes")
-    return typer.confirm(f"Erase {what} for good?", default=False, err=True)
+    try:
+        return typer.confirm(f"Erase {what} for good?", default=False, err=True)
+    except typer.Abort:
+        note("\nnothing was erased")
+        raise KeyboardInterrupt from None
 
 
 def _named(thread: str | None, user: str | None, tenant: str | None) -> str:
