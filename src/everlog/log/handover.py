@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from everlog.errors import Erased
-from everlog.log import rows, threads
+from everlog.log import heads, rows, threads
 from everlog.log.threads import ThreadRow
 from everlog.store import Store, Unit, metadata, sealed
 from everlog.store import rows as store_rows
@@ -90,6 +90,7 @@ def turn_over(unit: Unit, owner: str, heir: Heir) -> None:
             rows.PUT_SEGMENT,
             [{"thread": fork.id, "n": n, "owner": named, "upto": upto} for n, (named, upto) in enumerate(merged[:-1])],
         )
+        heads.grow(unit, fork.id, fork.key, fork.next, fork.turns, merged[:-1])
 
 
 def _locked(unit: Unit, owner: str) -> list[ThreadRow]:

@@ -158,7 +158,7 @@ def _create(unit: Unit, key: str, *, title: str | None, parent: str | None) -> T
             "generation": 0,
             "erased_at": None,
             "parent": parent,
-            "head": heads.head(unit, thread, key, 0, 0),
+            "head": heads.head(unit, thread, key, 0, 0, ()),
         },
     )
     return ThreadRow(
@@ -208,7 +208,7 @@ def _fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None
     if at:
         last = unit.row(rows.TURN_AT, thread=parent.owner(at - 1), position=at - 1)
         turns = 0 if last is None else last[0] + 1
-    heads.grow(unit, made.id, key, at, turns)
+    heads.grow(unit, made.id, key, at, turns, shared)
     return ThreadRow(
         id=made.id,
         key=key,

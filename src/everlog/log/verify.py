@@ -108,8 +108,8 @@ def _begun(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
         raise Damaged("the row of the tenant is missing, and with it the secret that all hashes are made with")
     unit.secret()
     faults = []
-    if not heads.fits(unit, row.id, row.key, row.next, row.turns):
-        what = "its name, or how many entries and turns it has, is not what was stored"
+    if not heads.fits(unit, row.id, row.key, row.next, row.turns, row.segments[:-1]):
+        what = "its name, how many entries and turns it has, or whose it shares, is not what was stored"
         faults.append(Fault(thread=thread, i=None, what=what))
     try:
         instructions(unit, row)

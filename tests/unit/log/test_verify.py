@@ -57,7 +57,7 @@ def test_a_log_that_is_whole_has_no_faults(memory: Everlog):
     assert {part.stop for part in parts if part.thread == memory.thread("f").id} == {0, 5, 7}
 
 
-HEAD = "its name, or how many entries and turns it has, is not what was stored"
+HEAD = "its name, how many entries and turns it has, or whose it shares, is not what was stored"
 HERE = "tenant = 'default' AND thread = :t"
 DAMAGES: dict[str, tuple[str, int, str]] = {
     "another body": (
@@ -269,6 +269,30 @@ def test_a_fork_that_has_nothing_of_its_own_and_a_thread_without_entries_have_th
         assert faults(memory, key) == []
 
 
+def test_a_thread_that_shows_another_one_from_the_first_entry_to_the_last_is_found(memory: Everlog):
+    for key in ("a", "b"):
+        for n in range(3):
+            memory.thread(key).append("user", f"{key} says {n}")
+    memory.thread("b").fork(3, "bare")
+    ids = {key: memory.thread(key).id for key in ("b", "bare")}
+    a = memory.thread("a").id
+    execute(
+        memory,
+        f"INSERT INTO segment (tenant, thread, n, owner, upto) VALUES ('default', '{ids['b']}', 0, '{a}', 3)",
+        f"UPDATE segment SET owner = '{a}' WHERE thread = '{ids['bare']}'",
+    )
+    for key in ids:
+        assert [(fault.i, fault.what) for fault in faults(memory, key)] == [(None, HEAD)]
+
+
+def test_forks_that_inherit_are_whole(memory: Everlog):
+    memory.thread("f").fork(6, "g")
+    memory.thread("t").fork(4, "h")
+    for key in ("t", "f", "h"):
+        memory.erase(thread=key)
+        assert [part.faults for part in memory.verify() if part.faults] == []
+
+
 @pytest.mark.parametrize("with_heads", [False, True])
 def test_two_threads_that_changed_names_are_found(memory: Everlog, with_heads: bool):
     ids = {"t": memory.thread("t").id, "f": memory.thread("f").id}
@@ -327,4 +351,4 @@ def test_words_of_another_thread_that_are_made_to_look_shared_are_found(memory: 
     assert isinstance(engine, SQLiteEngine)
     forged = "INSERT INTO segment (tenant, thread, n, owner, upto) VALUES ('default', :mine, 0, :t, 1)"
     assert engine.maintain(lambda raw: raw.execute(forged, ids).rowcount)
-    assert [fault.what for fault in faults(memory, "mine")] == ["it does not follow on what stands before it"]
+    assert [fault.what for fault in faults(memory, "mine")] == [HEAD, "it does not follow on what stands before it"]
