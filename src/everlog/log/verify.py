@@ -166,6 +166,8 @@ def _piece(unit: Unit, owner: str, start: int, stop: int) -> tuple[int, int]:
         last = unit.row(rows.LAST_WITHIN, thread=owner, start=start, stop=min(stop, start + PAGE))
     except Damaged:  # which reading the page will say
         return start, min(stop, start + PAGE)
+    if last is None and first is not None and first[0] < start + PAGE:  # an index that is damaged contradicts itself
+        return start, min(stop, start + PAGE)
     return stop if first is None else first[0], start if last is None else last[0] + 1
 
 

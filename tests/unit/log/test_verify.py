@@ -5,11 +5,13 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from sqlalchemy import bindparam
 
 from everlog import Conversation, Damaged, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
-from everlog.log import Fault
+from everlog.log import Fault, rows
 from everlog.store import open_store
 from everlog.store.sqlite import SQLiteEngine
+from everlog.store.statements import scoped
 from everlog.testing import FrozenClock
 
 PNG = Media(media_type="image/png", content=b"the bytes of a picture" * 20)
@@ -283,6 +285,14 @@ def test_a_thread_that_shows_another_one_from_the_first_entry_to_the_last_is_fou
     )
     for key in ids:
         assert [(fault.i, fault.what) for fault in faults(memory, key)] == [(None, HEAD)]
+
+
+def test_an_index_that_contradicts_itself_does_not_keep_verification_for_ever(
+    memory: Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    nowhere = scoped(rows.entry).select(rows.entry.c.i).where(rows.entry.c.thread == bindparam("thread"))
+    monkeypatch.setattr(rows, "LAST_WITHIN", nowhere.where(rows.entry.c.i < 0))
+    assert [part.stop for part in memory.verify("t") if part.faults == ()] == [0, 10]
 
 
 def test_forks_that_inherit_are_whole(memory: Everlog):
