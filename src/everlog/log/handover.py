@@ -119,7 +119,7 @@ def _copy_rows(unit: Unit, *, table: Table, owner: str, heir: Heir, after: objec
     place = names.index(share.column)
     shared = [row for row in found if share.last(row[place]) < heir.upto]
     sealed.copy(unit, table, owner, heir.thread, shared)
-    last = found[-1][names.index(sealed.key_columns(table)[-1].name)]
+    last = sealed.onward(found[-1][names.index(sealed.key_columns(table)[-1].name)], after)
     return last, len(shared) if table is rows.entry else 0
 
 

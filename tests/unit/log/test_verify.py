@@ -9,7 +9,8 @@ from sqlalchemy import bindparam
 
 from everlog import Conversation, Damaged, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
 from everlog.log import Fault, rows
-from everlog.store import open_store
+from everlog.memory.tree import rows as tree_rows
+from everlog.store import open_store, sealed
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.statements import scoped
 from everlog.testing import FrozenClock
@@ -293,6 +294,25 @@ def test_an_index_that_contradicts_itself_does_not_keep_verification_for_ever(
     nowhere = scoped(rows.entry).select(rows.entry.c.i).where(rows.entry.c.thread == bindparam("thread"))
     monkeypatch.setattr(rows, "LAST_WITHIN", nowhere.where(rows.entry.c.i < 0))
     assert [part.stop for part in memory.verify("t") if part.faults == ()] == [0, 10]
+
+
+def test_lines_that_do_not_stand_in_order_do_not_keep_verification_for_ever(
+    memory: Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    memory.thread("t").pump()
+    always = scoped(tree_rows.node).select(tree_rows.node.c.nid).where(tree_rows.node.c.thread == bindparam("thread"))
+    monkeypatch.setattr(tree_rows, "NIDS", always.order_by(tree_rows.node.c.nid))
+    assert [fault.what for fault in faults(memory, "t") if "in their order" in fault.what]
+
+
+@pytest.mark.parametrize(("last", "after"), [(3, 3), (2, 3), ("a", "a")])
+def test_a_page_that_does_not_go_on_is_damage(last: object, after: object):
+    with pytest.raises(Damaged, match="in their order"):
+        sealed.onward(last, after)
+
+
+def test_a_page_that_goes_on_ends_at_its_last_key():
+    assert [sealed.onward(0, None), sealed.onward(4, 3), sealed.onward("b", "a")] == [0, 4, "b"]
 
 
 def test_forks_that_inherit_are_whole(memory: Everlog):
