@@ -16,7 +16,7 @@ from everlog.clock import moment, new_id
 from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect
 from everlog.log import heads, rows
 from everlog.names import is_name, unlike
-from everlog.store import Unit
+from everlog.store import Unit, sealed
 from everlog.store import rows as store_rows
 from everlog.tokens import utf8
 
@@ -236,10 +236,10 @@ def key_of(unit: Unit, thread: str) -> str | None:
 
 def listed(unit: Unit, *, after: str = "", limit: int = 500) -> list[ThreadRow]:
     """Return up to `limit` threads in the order they were made, after the one with id `after`."""
-    return [
-        _thread(unit, row, unit.rows(rows.SEGMENTS, thread=row[1]) if row[9] else [])
-        for row in unit.rows(rows.THREADS, after=after, limit=limit)
-    ]
+    found = unit.rows(rows.THREADS, after=after, limit=limit)
+    if found:
+        sealed.onward(found[-1][1], after)
+    return [_thread(unit, row, unit.rows(rows.SEGMENTS, thread=row[1]) if row[9] else []) for row in found]
 
 
 def ids(unit: Unit) -> list[str]:

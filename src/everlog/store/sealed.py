@@ -110,10 +110,12 @@ def reseal(unit: Unit, table: Table, owner: str, after: object, *, version: int)
 def onward(last: Any, after: Any) -> Any:
     """Return the last key of a page that was read after another key, to go on from.
 
+    Such keys are numbers and hexadecimal names, which stand in the same order in every collation.
+
     Raises:
         Damaged: it is not above that one, so the pages of a damaged table would be read for ever.
     """
-    if last == after or (isinstance(last, int) and after is not None and last < after):
+    if type(last) is type(after) and last <= after:
         raise Damaged("the rows of a table do not stand in their order: it is damaged; restore a backup")
     return last
 

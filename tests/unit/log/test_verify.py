@@ -305,10 +305,18 @@ def test_lines_that_do_not_stand_in_order_do_not_keep_verification_for_ever(
     assert [fault.what for fault in faults(memory, "t") if "in their order" in fault.what]
 
 
-@pytest.mark.parametrize(("last", "after"), [(3, 3), (2, 3), ("a", "a")])
+@pytest.mark.parametrize(("last", "after"), [(3, 3), (2, 3), ("a", "a"), ("a", "b")])
 def test_a_page_that_does_not_go_on_is_damage(last: object, after: object):
     with pytest.raises(Damaged, match="in their order"):
         sealed.onward(last, after)
+
+
+def test_threads_that_do_not_stand_in_order_are_not_listed_for_ever(memory: Everlog, monkeypatch: pytest.MonkeyPatch):
+    first = memory.store.read("default", log.listed)
+    monkeypatch.setattr(rows, "THREADS", scoped(rows.thread).select(*rows.THREADS.selected_columns))
+    assert [row.key for row in first] == ["t", "f"]
+    with pytest.raises(Damaged, match="in their order"):
+        list(memory.threads())
 
 
 def test_a_page_that_goes_on_ends_at_its_last_key():
