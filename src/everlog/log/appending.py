@@ -163,7 +163,7 @@ class _Writer:
             unit.run(rows.PUT_TURN, self._turn_rows)
         unit.run(rows.PUT_ENTRY, self._entries)
         self._blobs.finish()
-        heads.grow(unit, thread.id, thread.key, self._next, self._turns)
+        heads.grow(unit, thread.id, thread.key, self._next, self._turns, thread.segments[:-1])
         return Appended(first=thread.next, stop=self._next, turn=self._turns - 1)
 
     def _tombstone(self, message: Message, number: int) -> dict[str, Any]:

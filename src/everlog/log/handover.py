@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from everlog.errors import Erased
-from everlog.log import rows, threads
+from everlog.log import heads, rows, threads
 from everlog.log.threads import ThreadRow
 from everlog.store import Store, Unit, metadata, sealed
 from everlog.store import rows as store_rows
@@ -90,6 +90,7 @@ def turn_over(unit: Unit, owner: str, heir: Heir) -> None:
             rows.PUT_SEGMENT,
             [{"thread": fork.id, "n": n, "owner": named, "upto": upto} for n, (named, upto) in enumerate(merged[:-1])],
         )
+        heads.grow(unit, fork.id, fork.key, fork.next, fork.turns, merged[:-1])
 
 
 def _locked(unit: Unit, owner: str) -> list[ThreadRow]:
@@ -118,7 +119,7 @@ def _copy_rows(unit: Unit, *, table: Table, owner: str, heir: Heir, after: objec
     place = names.index(share.column)
     shared = [row for row in found if share.last(row[place]) < heir.upto]
     sealed.copy(unit, table, owner, heir.thread, shared)
-    last = found[-1][names.index(sealed.key_columns(table)[-1].name)]
+    last = sealed.onward(found[-1][names.index(sealed.key_columns(table)[-1].name)], after)
     return last, len(shared) if table is rows.entry else 0
 
 

@@ -56,7 +56,7 @@ thread = Table(
     info={"erase": "tombstone", "clear": ("key", "title", "parent", "head")},
 )
 """A conversation. `next` is how many entries it has, shared ones included; `generation` rises with each erasure; `head` is
-a keyed hash over its id, key, `next` and `turns`."""
+a keyed hash over its id, key, `next`, `turns` and segments."""
 
 segment = Table(
     "segment",

@@ -16,7 +16,7 @@ from everlog.clock import moment, new_id
 from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect
 from everlog.log import heads, rows
 from everlog.names import is_name, unlike
-from everlog.store import Unit
+from everlog.store import Unit, sealed
 from everlog.store import rows as store_rows
 from everlog.tokens import utf8
 
@@ -158,7 +158,7 @@ def _create(unit: Unit, key: str, *, title: str | None, parent: str | None) -> T
             "generation": 0,
             "erased_at": None,
             "parent": parent,
-            "head": heads.head(unit, thread, key, 0, 0),
+            "head": heads.head(unit, thread, key, 0, 0, ()),
         },
     )
     return ThreadRow(
@@ -208,7 +208,7 @@ def _fork(unit: Unit, parent: ThreadRow, at: int, key: str, *, title: str | None
     if at:
         last = unit.row(rows.TURN_AT, thread=parent.owner(at - 1), position=at - 1)
         turns = 0 if last is None else last[0] + 1
-    heads.grow(unit, made.id, key, at, turns)
+    heads.grow(unit, made.id, key, at, turns, shared)
     return ThreadRow(
         id=made.id,
         key=key,
@@ -236,10 +236,10 @@ def key_of(unit: Unit, thread: str) -> str | None:
 
 def listed(unit: Unit, *, after: str = "", limit: int = 500) -> list[ThreadRow]:
     """Return up to `limit` threads in the order they were made, after the one with id `after`."""
-    return [
-        _thread(unit, row, unit.rows(rows.SEGMENTS, thread=row[1]) if row[9] else [])
-        for row in unit.rows(rows.THREADS, after=after, limit=limit)
-    ]
+    found = unit.rows(rows.THREADS, after=after, limit=limit)
+    if found:
+        sealed.onward(found[-1][1], after)
+    return [_thread(unit, row, unit.rows(rows.SEGMENTS, thread=row[1]) if row[9] else []) for row in found]
 
 
 def ids(unit: Unit) -> list[str]:

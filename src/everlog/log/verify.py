@@ -108,8 +108,8 @@ def _begun(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
         raise Damaged("the row of the tenant is missing, and with it the secret that all hashes are made with")
     unit.secret()
     faults = []
-    if not heads.fits(unit, row.id, row.key, row.next, row.turns):
-        what = "its name, or how many entries and turns it has, is not what was stored"
+    if not heads.fits(unit, row.id, row.key, row.next, row.turns, row.segments[:-1]):
+        what = "its name, how many entries and turns it has, or whose it shares, is not what was stored"
         faults.append(Fault(thread=thread, i=None, what=what))
     try:
         instructions(unit, row)
@@ -165,6 +165,8 @@ def _piece(unit: Unit, owner: str, start: int, stop: int) -> tuple[int, int]:
         first = unit.row(rows.FIRST_WITHIN, thread=owner, start=start, stop=stop)
         last = unit.row(rows.LAST_WITHIN, thread=owner, start=start, stop=min(stop, start + PAGE))
     except Damaged:  # which reading the page will say
+        return start, min(stop, start + PAGE)
+    if last is None and first is not None and first[0] < start + PAGE:  # an index that is damaged contradicts itself
         return start, min(stop, start + PAGE)
     return stop if first is None else first[0], start if last is None else last[0] + 1
 

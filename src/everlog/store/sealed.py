@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Select, bindparam
 from sqlalchemy import Table as Table  # noqa: PLC0414 -- for those who walk the schema
 
+from everlog.errors import Damaged
 from everlog.store.engine import Row
 from everlog.store.keys import version_of
 from everlog.store.statements import Statement, among, metadata, scoped
@@ -103,7 +104,20 @@ def reseal(unit: Unit, table: Table, owner: str, after: object, *, version: int)
             )
     if changed:
         unit.run(_set_sealed(table), changed)
-    return found[-1][names.index(keys[-1].name)], len(changed)
+    return onward(found[-1][names.index(keys[-1].name)], after), len(changed)
+
+
+def onward(last: Any, after: Any) -> Any:
+    """Return the last key of a page that was read after another key, to go on from.
+
+    Such keys are numbers and hexadecimal names, which stand in the same order in every collation.
+
+    Raises:
+        Damaged: it is not above that one, so the pages of a damaged table would be read for ever.
+    """
+    if type(last) is type(after) and last <= after:
+        raise Damaged("the rows of a table do not stand in their order: it is damaged; restore a backup")
+    return last
 
 
 def copy(unit: Unit, table: Table, owner: str, heir: str, found: Sequence[Row]) -> None:

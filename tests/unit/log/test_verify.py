@@ -5,11 +5,14 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from sqlalchemy import bindparam
 
 from everlog import Conversation, Damaged, Everlog, MasterKeys, Media, Message, NewTurn, Origin, log
-from everlog.log import Fault
-from everlog.store import open_store
+from everlog.log import Fault, rows
+from everlog.memory.tree import rows as tree_rows
+from everlog.store import open_store, sealed
 from everlog.store.sqlite import SQLiteEngine
+from everlog.store.statements import scoped
 from everlog.testing import FrozenClock
 
 PNG = Media(media_type="image/png", content=b"the bytes of a picture" * 20)
@@ -57,7 +60,7 @@ def test_a_log_that_is_whole_has_no_faults(memory: Everlog):
     assert {part.stop for part in parts if part.thread == memory.thread("f").id} == {0, 5, 7}
 
 
-HEAD = "its name, or how many entries and turns it has, is not what was stored"
+HEAD = "its name, how many entries and turns it has, or whose it shares, is not what was stored"
 HERE = "tenant = 'default' AND thread = :t"
 DAMAGES: dict[str, tuple[str, int, str]] = {
     "another body": (
@@ -269,6 +272,65 @@ def test_a_fork_that_has_nothing_of_its_own_and_a_thread_without_entries_have_th
         assert faults(memory, key) == []
 
 
+def test_a_thread_that_shows_another_one_from_the_first_entry_to_the_last_is_found(memory: Everlog):
+    for key in ("a", "b"):
+        for n in range(3):
+            memory.thread(key).append("user", f"{key} says {n}")
+    memory.thread("b").fork(3, "bare")
+    ids = {key: memory.thread(key).id for key in ("b", "bare")}
+    a = memory.thread("a").id
+    execute(
+        memory,
+        f"INSERT INTO segment (tenant, thread, n, owner, upto) VALUES ('default', '{ids['b']}', 0, '{a}', 3)",
+        f"UPDATE segment SET owner = '{a}' WHERE thread = '{ids['bare']}'",
+    )
+    for key in ids:
+        assert [(fault.i, fault.what) for fault in faults(memory, key)] == [(None, HEAD)]
+
+
+def test_an_index_that_contradicts_itself_does_not_keep_verification_for_ever(
+    memory: Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    nowhere = scoped(rows.entry).select(rows.entry.c.i).where(rows.entry.c.thread == bindparam("thread"))
+    monkeypatch.setattr(rows, "LAST_WITHIN", nowhere.where(rows.entry.c.i < 0))
+    assert [part.stop for part in memory.verify("t") if part.faults == ()] == [0, 10]
+
+
+def test_lines_that_do_not_stand_in_order_do_not_keep_verification_for_ever(
+    memory: Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    memory.thread("t").pump()
+    always = scoped(tree_rows.node).select(tree_rows.node.c.nid).where(tree_rows.node.c.thread == bindparam("thread"))
+    monkeypatch.setattr(tree_rows, "NIDS", always.order_by(tree_rows.node.c.nid))
+    assert [fault.what for fault in faults(memory, "t") if "in their order" in fault.what]
+
+
+@pytest.mark.parametrize(("last", "after"), [(3, 3), (2, 3), ("a", "a"), ("a", "b")])
+def test_a_page_that_does_not_go_on_is_damage(last: object, after: object):
+    with pytest.raises(Damaged, match="in their order"):
+        sealed.onward(last, after)
+
+
+def test_threads_that_do_not_stand_in_order_are_not_listed_for_ever(memory: Everlog, monkeypatch: pytest.MonkeyPatch):
+    first = memory.store.read("default", log.listed)
+    monkeypatch.setattr(rows, "THREADS", scoped(rows.thread).select(*rows.THREADS.selected_columns))
+    assert [row.key for row in first] == ["t", "f"]
+    with pytest.raises(Damaged, match="in their order"):
+        list(memory.threads())
+
+
+def test_a_page_that_goes_on_ends_at_its_last_key():
+    assert [sealed.onward(0, None), sealed.onward(4, 3), sealed.onward("b", "a")] == [0, 4, "b"]
+
+
+def test_forks_that_inherit_are_whole(memory: Everlog):
+    memory.thread("f").fork(6, "g")
+    memory.thread("t").fork(4, "h")
+    for key in ("t", "f", "h"):
+        memory.erase(thread=key)
+        assert [part.faults for part in memory.verify() if part.faults] == []
+
+
 @pytest.mark.parametrize("with_heads", [False, True])
 def test_two_threads_that_changed_names_are_found(memory: Everlog, with_heads: bool):
     ids = {"t": memory.thread("t").id, "f": memory.thread("f").id}
@@ -327,4 +389,4 @@ def test_words_of_another_thread_that_are_made_to_look_shared_are_found(memory: 
     assert isinstance(engine, SQLiteEngine)
     forged = "INSERT INTO segment (tenant, thread, n, owner, upto) VALUES ('default', :mine, 0, :t, 1)"
     assert engine.maintain(lambda raw: raw.execute(forged, ids).rowcount)
-    assert [fault.what for fault in faults(memory, "mine")] == ["it does not follow on what stands before it"]
+    assert [fault.what for fault in faults(memory, "mine")] == [HEAD, "it does not follow on what stands before it"]

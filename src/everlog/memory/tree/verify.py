@@ -12,7 +12,7 @@ from everlog.log import Fault, ThreadRow, Verified
 from everlog.memory.tree import rows, tries
 from everlog.memory.tree.nodes import children_of, label_of, level_of, start_of, stop_of
 from everlog.memory.tree.shelf import Shelf, built
-from everlog.store import Store, Unit
+from everlog.store import Store, Unit, sealed
 from everlog.tokens import size_bytes
 
 PAGE = 500
@@ -57,7 +57,10 @@ def _tries(unit: Unit, thread: str) -> Fault | None:
 
 
 def _next(unit: Unit, thread: str, after: int) -> list[int]:
-    return [nid for (nid,) in unit.rows(rows.NIDS, thread=thread, after=after, limit=PAGE)]
+    nids = [nid for (nid,) in unit.rows(rows.NIDS, thread=thread, after=after, limit=PAGE)]
+    if nids:
+        sealed.onward(nids[-1], after)
+    return nids
 
 
 def _checked(store: Store, tenant: str, row: ThreadRow, nids: Sequence[int]) -> Iterator[Fault]:
