@@ -120,6 +120,8 @@ def test_a_person_is_asked_before_something_is_erased(everlog: Everlog):
     assert status == 2
     assert "Erase thread 'harbour' with 418 entries for good? [y/N]" in shown
     assert "nothing was erased" in shown
+    status, shown = terminal("erase", "--thread", "harbour", home=everlog.home, answer=b"\x04")
+    assert (status, "nothing was erased" in shown) == (130, True), "the question was left without an answer"
     assert len(everlog.good("threads", "--json").json) == 1
     status, shown = terminal("erase", "--thread", "harbour", home=everlog.home, answer=b"y\n")
     assert status == 0

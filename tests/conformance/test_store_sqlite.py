@@ -575,7 +575,7 @@ def test_a_database_of_something_else_is_refused_and_not_touched(tmp_path: Path)
 def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path):
     path = tmp_path / "letter.txt"
     path.write_text("Dear Ada,\n" * 1000)
-    with pytest.raises(Mistake, match="this is not an Everlog database"):
+    with pytest.raises(Mistake, match="file is not a database; name an Everlog database"):
         open_store(path)
     assert path.read_text() == "Dear Ada,\n" * 1000
 

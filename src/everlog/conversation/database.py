@@ -69,6 +69,9 @@ class Everlog:
         self.name = tenant
         self._redactor = redactor
 
+    def __repr__(self) -> str:
+        return f"<Everlog tenant={self.name!r}>"
+
     def tenant(self, name: str) -> "Everlog":
         """Return the same database for another tenant; its rows never meet this one's.
 

@@ -34,6 +34,9 @@ class Thread:
         self._redact = redact
         self._id: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<Thread {self.key!r}>"
+
     @property
     def tree(self) -> Tree:
         """The tree memory of this thread."""

@@ -85,8 +85,8 @@ class Registry:
         ids = [one for place, one in self.models if provider in {None, place}]
         near = difflib.get_close_matches(name, ids, n=3)
         where = f" of {provider}" if provider else ""
-        hint = f"; did you mean {' or '.join(near)}" if near else ""
-        return f"no model{where} is called {name!r}{hint}? For a new or private one give provider= and assume_model_exists=True"
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        return f"no model{where} is called {name!r}{hint} For a new or private one give provider= and assume_model_exists=True"
 
 
 @cache

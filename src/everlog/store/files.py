@@ -25,7 +25,7 @@ _ADVICE: dict[int, tuple[type[EverlogError], str]] = {
     ),
     sqlite3.SQLITE_READONLY: (StoreUnavailable, "the file or its folder is read-only"),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "does the folder exist, and may you write there?"),
-    sqlite3.SQLITE_NOTADB: (Mistake, "this is not an Everlog database; name another file"),
+    sqlite3.SQLITE_NOTADB: (Mistake, "name an Everlog database"),
     sqlite3.SQLITE_CORRUPT: (Damaged, "the file is damaged; restore a backup"),
 }
 

@@ -74,6 +74,8 @@ class MasterKeys:
         Raises:
             KeyTrouble: not base64, or not 32 bytes each.
         """
+        if not text.strip():
+            raise KeyTrouble(f"the master key is empty; {MAKE_ONE}")
         try:
             return cls(keys=[base64.b64decode(word, validate=True) for word in text.replace(",", " ").split()])
         except ValueError as error:
@@ -87,7 +89,7 @@ class MasterKeys:
             KeyTrouble: it cannot be read, or holds no keys.
         """
         try:
-            return cls.parse(contents(path, KEY_FILE_BYTES).decode("ascii"))
+            return cls.parse(contents(Path(path), KEY_FILE_BYTES).decode("ascii"))
         except OSError as error:
             raise KeyTrouble(f"the key file {path} cannot be read: {error.strerror}; {MAKE_ONE}") from error
         except KeyTrouble as error:

@@ -151,7 +151,7 @@ def export(
     if format_name != "jsonl":
         raise Mistake(f"there is no format {format_name!r}; the one there is, is jsonl")
     if (thread is None) != everything:
-        raise Mistake("name a thread to export, or --all")
+        raise Mistake("name a thread to export, or --all; one of the two")
     if force and output is None:
         raise Mistake("--force goes with --output")
     if output is not None:

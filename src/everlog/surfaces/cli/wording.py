@@ -35,7 +35,9 @@ def _said(error: Any, where: str) -> str:
         case "BadParameter":
             return _value(error)
         case "NoSuchOption":
-            return f"there is no option {error.option_name}{_meant(sorted(error.possibilities or ()))}"
+            return (
+                f"there is no option {error.option_name}{_meant(sorted({*(error.possibilities or ())} - {'--help'}))}"
+            )
         case "BadOptionUsage":
             return f"{error.option_name} {'takes no' if 'does not take' in message else 'needs a'} value"
         case _:
