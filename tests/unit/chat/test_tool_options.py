@@ -308,7 +308,7 @@ def test_async_and_plain_tools_run_in_both_kinds_of_chat(chatting, concurrency):
 
 @pytest.mark.covers("chat A.1 44", "chat A.1 77", "D10")
 @pytest.mark.parametrize("concurrency", [None, "threads", "fibers"])
-@pytest.mark.parametrize("point", range(12))
+@pytest.mark.parametrize("point", range(11))
 def test_a_checker_that_says_it_once_is_heard_wherever_it_is_asked(chatting, concurrency, point):
     asked = itertools.count()
     talk = chatting(called(("c1", "tell", "{}"), ("c2", "tell", "{}")), Answer(text="Done."), Answer(text="More."))
