@@ -15,6 +15,7 @@ from everlog.chat.routes import ChatConfig
 from everlog.chat.structured import as_schema
 from everlog.errors import BadReply, Mistake
 from everlog.protocols.exchange import Thinking
+from everlog.registry import Model
 from everlog.testing.upstream import Answer
 
 
@@ -155,6 +156,20 @@ def test_a_temperature_is_dropped_for_models_that_take_none(chatting, caplog):
     talk.chat.with_model("anthropic/claude-opus-5").with_temperature(0.5)
     model = talk.chat.model
     assert model.temperature is False
+    with caplog.at_level("DEBUG"):
+        assert "temperature" not in talk.do("render")
+    assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
+        "temperature is dropped: the model takes none"
+    ]
+
+
+@pytest.mark.covers("chat A.1 94")
+def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses_it(chatting, caplog):
+    talk = chatting()
+    talk.chat._state.route = replace(
+        talk.chat._state.route, model=Model(id="m", provider="openai", reasons=True), asked="responses"
+    )
+    talk.chat.with_temperature(0.5)
     with caplog.at_level("DEBUG"):
         assert "temperature" not in talk.do("render")
     assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
