@@ -59,6 +59,17 @@ def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
         raise Mistake(f"{what}, not {type(value).__name__}")
 
 
+def expect_number(value: object, what: str, *, whole: bool = False) -> None:
+    """Make sure that a value is a finite number of at least 0.
+
+    Raises:
+        Mistake: it is not.
+    """
+    fits = type(value) is int or (type(value) is float and not whole)
+    if not fits or not 0 <= value < float("inf"):  # type: ignore[operator]
+        raise Mistake(f"{what} is a {'whole' if whole else 'finite'} number of at least 0, not {value!r}")
+
+
 class UnknownThread(Mistake):
     """No thread of this tenant has the key."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from everlog.chat.bodies import Body, body_bytes
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import Close, Effect, Emit, Program, Receive, Request, Response, Send, Sleep, Timeouts
 from everlog.chat.ledger import NOTHING, Attempt, Ledger
@@ -20,7 +21,7 @@ from everlog.errors import BadReply, ConnectionFailed, NeverSent, ProviderTroubl
 from everlog.messages import JSON
 from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Delta, Fault, Reply, Stream, TextDelta
-from everlog.protocols.shapes import Record, encoded, loads, record
+from everlog.protocols.shapes import Record, loads, record
 from everlog.protocols.sse import EventTooLarge, Frames
 from everlog.registry import Model
 
@@ -51,7 +52,7 @@ class Prepared:
 
     def render_bytes(self) -> bytes:
         """Return the body as it goes out, byte for byte."""
-        return encoded(dict(self.body))
+        return body_bytes(self.body)
 
     def request(self) -> Request:
         """Return the whole request."""
@@ -191,11 +192,11 @@ class _Call:
 
     def _unstreamed(self, response: Response) -> Program[Reply]:
         """Read the answer of a server that does not stream, though asked to, and hand it out at once."""
-        pieces: list[bytes] = []
+        whole = Body()
         try:
             while chunk := (yield Receive(response.connection)):
-                pieces.append(chunk)
-            body = self._body(response.status, response.headers, b"".join(pieces))
+                whole.add(chunk)
+            body = self._body(response.status, response.headers, whole.whole())
             reply = self._checked(self._format.parse_reply(body))
             if reply.text:
                 self._was_handed_out = True

@@ -7,6 +7,7 @@ is waiting in. Thread-safe.
 
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from everlog.errors import Cancelled
 
@@ -48,8 +49,16 @@ class Cancel:
             Cancelled: it was pulled, or the checker says so; it is clear again.
         """
         if self.is_due():
-            self.clear()
-            raise Cancelled("cancelled by the caller")
+            self.stop()
+
+    def stop(self) -> NoReturn:
+        """Stop here, since somebody saw that it is due; a checker need not say so a second time.
+
+        Raises:
+            Cancelled: always; it is clear again.
+        """
+        self.clear()
+        raise Cancelled("cancelled by the caller")
 
     def clear(self) -> None:
         """Forget that it was pulled."""

@@ -5,13 +5,13 @@ from copy import deepcopy
 from typing import Any, Self
 
 from everlog.chat import loop, rounds
+from everlog.chat.bodies import body_bytes
 from everlog.chat.counting import count_tokens
 from everlog.chat.drivers import SyncDriver
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, Chunk
 from everlog.chat.requests import body_of
 from everlog.chat.talk import Talk
-from everlog.protocols.shapes import encoded
 
 
 class Chat(Talk):
@@ -79,7 +79,7 @@ class Chat(Talk):
 
     def render_bytes(self, *, stream: bool = False) -> bytes:
         """Return the next request byte for byte, as it would be sent; nothing is."""
-        return encoded(self._driver.run(body_of(self._state, stream=stream)))
+        return body_bytes(self._driver.run(body_of(self._state, stream=stream)))
 
     def count_tokens(self, message: str | ChatMessage | None = None) -> int:
         """Ask the provider how many tokens the next request has, with a message that is not said yet.

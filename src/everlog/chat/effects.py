@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from everlog.chat.cancel import Cancel
+from everlog.errors import expect_number
 
 T = TypeVar("T")
 
@@ -28,6 +29,10 @@ class Timeouts:
     read_s: float = 600
     """Between two pieces of an answer, or before the first."""
     write_s: float = 60
+
+    def __post_init__(self) -> None:
+        for name in ("connect_s", "read_s", "write_s"):
+            expect_number(getattr(self, name), name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

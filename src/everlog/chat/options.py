@@ -4,15 +4,20 @@ None stands for what was never said; False for what is switched off on purpose.
 """
 
 import difflib
+import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from everlog.chat.tools import Tool, name_of
 from everlog.errors import Mistake, expect
 from everlog.messages import JSON
 from everlog.protocols.exchange import Thinking
+
+T = TypeVar("T")
 
 Concurrency: TypeAlias = Literal["threads", "fibers"]
 
@@ -21,6 +26,9 @@ THINKING_OPTIONS = ("effort", "budget", "display")
 COMPACTION_OPTIONS = ("at", "instructions", "pause_after")
 
 _CHOICES = ("auto", "none", "required")
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +73,7 @@ def switched(given: Any, options: Mapping[str, Any], what: str) -> Literal[False
 
 def caching_of(given: Any, options: Mapping[str, JSON]) -> Literal[False] | Mapping[str, JSON]:
     """Return the caching that is meant; which options there are is for the protocol to say."""
-    found = switched(given, options, "with_caching")
+    found = json_of(switched(given, options, "with_caching"), "options of caching")
     return found if found is False else MappingProxyType(found)
 
 
@@ -75,7 +83,7 @@ def compaction_of(given: Any, options: Mapping[str, JSON]) -> Literal[False] | M
     if found is False:
         return False
     refuse_unknown(found, COMPACTION_OPTIONS, "with_compaction", "; others go into with_provider_options")
-    return MappingProxyType(found)
+    return MappingProxyType(json_of(found, "options of compaction"))
 
 
 def thinking_of(given: Any, options: Mapping[str, Any]) -> Thinking:
@@ -126,7 +134,7 @@ def concurrency_of(given: Any, default: Concurrency | None) -> Concurrency | Non
         return None
     if given is True:
         return "threads"
-    if given in {"threads", "fibers"}:
+    if given in ("threads", "fibers"):
         return given  # type: ignore[no-any-return]
     raise Mistake(f"concurrency is True, False, None, threads or fibers, not {given!r}")
 
@@ -164,7 +172,7 @@ def number_of(given: Any, what: str, *, least: float, whole: bool = False) -> An
     if given is None:
         return None
     is_number = type(given) is int or (type(given) is float and not whole)
-    if not is_number or not given >= least:
+    if not is_number or not least <= given < math.inf:
         raise Mistake(f"{what} is None or {'a whole' if whole else 'a'} number of at least {least}, not {given!r}")
     return given
 
@@ -179,8 +187,33 @@ def mapping_of(given: Any, what: str) -> dict[str, Any]:
 
 
 def headers_of(given: Any) -> dict[str, str]:
-    """Return headers, in lower case."""
+    """Return headers, in lower case.
+
+    Raises:
+        Mistake: HTTP cannot carry one, or it is about the length of a body that is not known yet.
+    """
     found = mapping_of(given, "headers")
     for name, value in found.items():
         expect(value, str, f"the header {name} is a str")
+        if not _HEADER.fullmatch(name):
+            raise Mistake(f"the name of a header is letters, digits and -, not {name!r}")
+        if name.lower() in _FRAMING:
+            raise Mistake(f"the header {name} is set by whoever sends the body; leave it out")
+        if not (value.isascii() and value.isprintable() and value == value.strip()):
+            raise Mistake(f"the value of the header {name} is printable ASCII without spaces around it")
     return {name.lower(): value for name, value in found.items()}
+
+
+def json_of(value: T, what: str) -> T:
+    """Return a value that can be sent as JSON.
+
+    Raises:
+        Mistake: it cannot.
+    """
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Mistake(
+            f"{what} are what JSON can say: texts, finite numbers, lists, mappings, True, False, None"
+        ) from error
+    return value

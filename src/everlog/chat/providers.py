@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-from everlog.errors import MissingCredentials, Mistake
+from everlog.errors import MissingCredentials, Mistake, expect
 from everlog.registry import Provider
 
 
@@ -62,10 +63,16 @@ def endpoint(
         MissingCredentials: the provider wants a key, and there is none; or no header can carry it.
         Mistake: the address is not one of http, or has a password in it.
     """
+    expect(base_url, (str, type(None)), "a base_url is a str or None")
+    expect(api_key, (str, type(None)), "an api_key is a str or None")
     url = base_url if base_url is not None else environ.get(f"{provider.name.upper()}_BASE_URL", "").strip()
-    place = (url or provider.base_url).rstrip("/")
-    if not re.match(r"https?://[^/\s]", place):
-        raise Mistake(f"the base_url of {provider.name} begins with http:// or https:// and names a host")
+    place = (url.strip() or provider.base_url).rstrip("/")
+    if not re.fullmatch(r"https?://[^/\s]\S*", place):
+        raise Mistake(
+            f"the base_url of {provider.name} begins with http:// or https:// and names a host, without spaces"
+        )
+    if "?" in place or "#" in place:
+        raise Mistake(f"the base_url of {provider.name} ends with a path; ? and # cannot stand in it")
     if "@" in place.split("/")[2]:
         raise Mistake(
             f"the base_url of {provider.name} names a user; give api_key='' and the header authorization instead"
@@ -81,4 +88,16 @@ def endpoint(
         raise MissingCredentials(f"the key for {provider.name} has characters that no header can carry; copy it again")
     auth = {} if not key else {"authorization": f"Bearer {key}"} if provider.auth == "bearer" else {provider.auth: key}
     own = {name.lower(): value for name, value in {**provider.headers, **(headers or {})}.items()}
-    return Endpoint(provider=provider.name, base_url=place, headers={**own, **auth}, names=provider.names)
+    return Endpoint(
+        provider=provider.name, base_url=_versioned(place, provider), headers={**own, **auth}, names=provider.names
+    )
+
+
+def _versioned(place: str, provider: Provider) -> str:
+    """Return an address with the path of the provider's own where it names none.
+
+    Anthropic's own clients add the version by themselves, so what people keep in ANTHROPIC_BASE_URL has none.
+    """
+    path = urlsplit(place).path
+    lacks = not path if provider.protocols != ("anthropic",) else not re.search(r"/v\d+$", path)
+    return place + urlsplit(provider.base_url).path if lacks else place

@@ -64,7 +64,8 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
     """
     route, model = state.route, state.route.model
     temperature = state.temperature
-    if temperature is not None and model.temperature is False:
+    takes_none = model.temperature is False or (route.protocol == "responses" and model.reasons)
+    if temperature is not None and takes_none:
         _LOG.debug("temperature is dropped: the model takes none", extra={"model": model.id})
         temperature = None
     thinking = route.thinking(state.thinking)

@@ -14,6 +14,7 @@ from everlog.errors import (
     ProviderTrouble,
     ProviderUnavailable,
     RateLimited,
+    expect_number,
 )
 
 TRANSIENT: tuple[type[ProviderTrouble], ...] = (
@@ -42,6 +43,11 @@ class Retry:
     """The part of a pause by which it may be longer, by chance, so that many callers do not come back at once."""
     cap_s: float = 30
     """The longest pause; a provider that wants a longer one is not asked again."""
+
+    def __post_init__(self) -> None:
+        expect_number(self.retries, "retries", whole=True)
+        for name in ("first_s", "jitter", "cap_s"):
+            expect_number(getattr(self, name), name)
 
 
 def pause_s(retry: Retry, error: ProviderTrouble, tried: int, chance: float) -> float | None:

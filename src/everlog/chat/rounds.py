@@ -51,6 +51,8 @@ def _beside_each_other(state: State, calls: Sequence[ToolCall], mode: Mode) -> P
             raised = raised or ended.error
             if ended.value is not None:
                 yield from _add(state, calls[ended.index], ended.value)
+            elif ended.error is None:
+                state.cancel.stop()
     finally:
         yield Drop(batch)
     if raised is not None:

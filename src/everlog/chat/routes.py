@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from everlog.chat.effects import Timeouts
-from everlog.chat.options import Concurrency
+from everlog.chat.options import Concurrency, concurrency_of
 from everlog.chat.providers import Endpoint, endpoint
 from everlog.chat.retries import Retry
 from everlog.clock import Clock, SystemClock
@@ -38,6 +38,9 @@ class ChatConfig:
     """What is known of models and providers; None is what ships with Everlog."""
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     """What stands for the environment of the process."""
+
+    def __post_init__(self) -> None:
+        concurrency_of(self.tool_concurrency, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,7 @@ def resolved(
     if assume_exists and provider is None:
         raise Mistake("assume_model_exists needs provider=: nobody else says where the model is")
     registry = config.registry or builtin()
+    _refuse_strangers(config, registry)
     model = registry.find(name, provider=provider, assume_exists=assume_exists)
     place = registry.provider(model.provider)
     return Route(
@@ -110,6 +114,15 @@ def resolved(
         asked=protocol,
         configured=config.protocols.get(place.name),
     )
+
+
+def _refuse_strangers(config: ChatConfig, registry: Registry) -> None:
+    """Make sure that a config says nothing of providers that nobody knows: a misspelt one would be passed over."""
+    for field_name in ("api_keys", "base_urls", "protocols"):
+        for name in getattr(config, field_name):
+            if name not in registry.providers:
+                known = ", ".join(registry.providers)
+                raise Mistake(f"{field_name} of the config has no provider {name!r}; known are {known}")
 
 
 def _named(config: ChatConfig, name: str | None) -> str:

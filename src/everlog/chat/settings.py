@@ -13,6 +13,7 @@ from everlog.chat.options import (
     compaction_of,
     errors_of,
     headers_of,
+    json_of,
     mapping_of,
     number_of,
     thinking_of,
@@ -287,7 +288,7 @@ class Settings(Hooks):
 
     def with_provider_options(self, options: Mapping[str, Any] | None) -> Self:
         """Lay fields over each request, in the provider's words, in the place of earlier ones; None removes them."""
-        self._state.provider_options = deepcopy(mapping_of(options, "provider options"))
+        self._state.provider_options = deepcopy(json_of(mapping_of(options, "provider options"), "provider options"))
         return self
 
     def with_headers(self, headers: Mapping[str, str] | None) -> Self:

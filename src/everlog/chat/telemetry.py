@@ -42,9 +42,10 @@ class Span:
             "server.address": place.hostname,
             "server.port": place.port,
         }
-        self._span = trace.get_tracer("everlog").start_span(
+        span = trace.get_tracer("everlog").start_span(
             f"{operation} {model}", kind=trace.SpanKind.CLIENT, attributes=_said(facts)
         )
+        self._span = span if span.is_recording() else None
 
     def tried(self, attempt: Attempt) -> None:
         """Note that an attempt ended."""

@@ -21,6 +21,7 @@ from everlog.protocols.shapes import dumps
 RESERVED = frozenset({"tool_call"})
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,7 @@ def answered(value: Any) -> Answered:
     """Return what a tool returned as what the model is told.
 
     Raises:
-        Mistake: attachments stand among values that are no text.
+        Mistake: attachments stand among values that are no text, or neither JSON nor `str` can tell it.
     """
     if isinstance(value, str):
         return Answered(value)
@@ -233,9 +234,10 @@ def answered(value: Any) -> Answered:
         value = dataclasses.asdict(value)
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
-    if isinstance(value, dict | list | tuple):
-        return Answered(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
-    return Answered(str(value))
+    try:
+        return Answered(_ENCODE(value) if isinstance(value, dict | list | tuple) else str(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Mistake(f"a tool returned a {type(value).__name__} that cannot be written as JSON or text") from error
 
 
 def refused(message: str) -> Answered:

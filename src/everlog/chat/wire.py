@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import httpx2
 
+from everlog.chat.bodies import whole, whole_async
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import Request, Response
 from everlog.chat.loops import Waits
@@ -95,8 +96,7 @@ class Wire:
             cancel.watch(lane.cut)
             response = lane.transport.handle_request(_built(request, {"trace": lane.watch}))
             flows = stream and response.is_success
-            if not flows:
-                response.read()
+            body = b"" if flows else whole(_pieces(response), response.close)
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             cancel.unwatch(lane.cut)
             lane.transport.close()
@@ -106,7 +106,7 @@ class Wire:
             return Response(status=response.status_code, headers=headers, connection=Flow(lane, response, cancel))
         cancel.unwatch(lane.cut)
         self._keep(lane)
-        return Response(status=response.status_code, headers=headers, body=response.content)
+        return Response(status=response.status_code, headers=headers, body=body)
 
     def receive(self, flow: Flow) -> bytes:
         """Return the next bytes; none at the end."""
@@ -179,8 +179,7 @@ class AsyncWire:
         try:
             response = await waits.on(transport.handle_async_request(_built(request, {})))
             flows = stream and response.is_success
-            if not flows:
-                await waits.on(response.aread())
+            body = b"" if flows else await waits.on(whole_async(_async_pieces(response), response.aclose))
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             _raise(error, cancel, request.url)
         finally:
@@ -190,7 +189,7 @@ class AsyncWire:
         if flows:
             flow = AsyncFlow(response, place_of(request.url), cancel, waits)
             return Response(status=response.status_code, headers=headers, connection=flow)
-        return Response(status=response.status_code, headers=headers, body=response.content)
+        return Response(status=response.status_code, headers=headers, body=body)
 
     async def receive(self, flow: AsyncFlow) -> bytes:
         """Return the next bytes; none at the end."""

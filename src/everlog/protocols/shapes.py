@@ -11,6 +11,9 @@ from everlog.messages import JSON
 
 Record: TypeAlias = dict[str, Any]
 
+MOST = 1e9
+"""No answer costs as much."""
+
 DEPTH = 200
 """How deep a value from a server may be nested."""
 
@@ -36,6 +39,11 @@ def string(value: object) -> str:
 def count(value: object) -> int | None:
     """Return value if it is a whole number, else None."""
     return value if type(value) is int else None
+
+
+def amount(value: object) -> float | None:
+    """Return value if it is a sum of money, else None."""
+    return float(value) if type(value) in {int, float} and 0 <= value < MOST else None  # type: ignore[operator, arg-type]
 
 
 def dumps(value: JSON) -> str:

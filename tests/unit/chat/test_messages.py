@@ -295,3 +295,22 @@ def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
     sent = body.get("messages") or body.get("input")
     assert [one for one in raw.items if one not in sent] == []
     assert "Hm." in json.dumps(sent)
+
+
+def circle() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+@pytest.mark.covers("chat A.1 22")
+@pytest.mark.parametrize("value", [circle(), {(1, 2): 3}, 10**5000], ids=["circle", "key", "number"])
+def test_what_a_tool_returns_and_nothing_can_tell_is_a_mistake(talk, value):
+    def odd() -> Any:
+        return value
+
+    talk = talk(called(("c1", "odd", "{}")))
+    talk.chat.with_tools(odd)
+    with pytest.raises(Mistake, match=f"a tool returned a {type(value).__name__} that cannot be written"):
+        talk.ask()
+    assert [one.role for one in talk.chat] == ["user", "assistant"]

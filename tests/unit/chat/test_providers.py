@@ -56,7 +56,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["api.openai.com/v1", "ftp://x/v1", "https://", "/v1"])
+@pytest.mark.parametrize("url", ["api.openai.com/v1", "ftp://x/v1", "https://", "/v1", "https://a b/v1"])
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(Mistake, match="http:// or https://"):
         place("openai", api_key="k", base_url=url)
@@ -78,3 +78,35 @@ def test_headers_of_an_endpoint_win_and_lists_of_features_are_joined():
 
 def test_an_endpoint_does_not_show_its_key():
     assert "secret" not in repr(place("openai", api_key="secret"))
+
+
+@pytest.mark.parametrize("url", ["https://gateway.example/v1?version=1", "https://gateway.example/v1#here"])
+def test_an_address_ends_with_its_path(url):
+    with pytest.raises(Mistake, match="ends with a path"):
+        place("openai", base_url=url)
+
+
+@pytest.mark.parametrize("name", ["base_url", "api_key"])
+def test_key_and_address_are_texts(name):
+    with pytest.raises(Mistake, match=f"{name} is a str or None, not int"):
+        place("openai", **{name: 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "base_url"),
+    [
+        ("openai", "http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        ("openai", "http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1"),
+        ("openai", "http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
+        ("openai", "https://gateway.example/openai", "https://gateway.example/openai"),
+        ("ollama", "http://127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
+        ("openrouter", "https://gateway.example", "https://gateway.example/api/v1"),
+        ("deepseek", "https://gateway.example/", "https://gateway.example"),
+        ("anthropic", "https://api.anthropic.com", "https://api.anthropic.com/v1"),
+        ("anthropic", "https://gateway.example/anthropic/", "https://gateway.example/anthropic/v1"),
+        ("anthropic", "https://gateway.example/anthropic/v1", "https://gateway.example/anthropic/v1"),
+    ],
+)
+def test_an_address_without_a_path_gets_that_of_the_provider(name, given, base_url):
+    assert place(name, base_url=given).base_url == base_url
+    assert place(name, {f"{name.upper()}_BASE_URL": f" {given}\n", "ANTHROPIC_API_KEY": "k"}).base_url == base_url

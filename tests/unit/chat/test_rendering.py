@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from everlog.chat.chat import Chat
 from everlog.chat.routes import ChatConfig
 from everlog.errors import Mistake, ProviderTrouble
-from everlog.testing.upstream import Answer, Refused
+from everlog.testing.upstream import Answer
+from tests.unit.chat.servers import RawServer
 from tests.unit.chat.talking import PROTOCOLS, PROVIDERS, called
 
 
@@ -165,11 +166,15 @@ def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
 
 
 def test_a_count_that_is_refused_is_an_error(chatting):
-    talk = chatting(Refused(status=404))
+    def refuse(server: RawServer, connection: Any) -> None:
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+
+    talk = chatting()
     talk.chat.with_model("m-1", provider="openai", protocol="responses", assume_model_exists=True)
-    talk.chat.with_config(ChatConfig(environ={}, base_urls={"openai": talk.upstream.url + "/nowhere/x?y="}))
-    with pytest.raises(ProviderTrouble):
-        talk.do("count_tokens", "Hi")
+    with RawServer(refuse) as server:
+        talk.chat.with_config(ChatConfig(environ={}, base_urls={"openai": server.url}))
+        with pytest.raises(ProviderTrouble):
+            talk.do("count_tokens", "Hi")
 
 
 def test_a_result_after_an_error_does_not_poison_the_chat(talk):

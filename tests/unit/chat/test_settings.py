@@ -2,15 +2,20 @@
 
 import enum
 import json
-from dataclasses import dataclass
+import traceback
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
 from everlog.chat.attachments import attachment
+from everlog.chat.effects import Timeouts
+from everlog.chat.retries import Retry
+from everlog.chat.routes import ChatConfig
 from everlog.chat.structured import as_schema
 from everlog.errors import BadReply, Mistake
 from everlog.protocols.exchange import Thinking
+from everlog.registry import Model
 from everlog.testing.upstream import Answer
 
 
@@ -55,11 +60,23 @@ def test_temperature_and_limit_are_sent_until_they_are_removed(talk):
         ("with_temperature", True, "a temperature is None or a number of at least 0"),
         ("with_temperature", -1, "a temperature is None or a number of at least 0"),
         ("with_temperature", float("nan"), "a temperature is None or a number of at least 0"),
+        ("with_temperature", float("inf"), "a temperature is None or a number of at least 0"),
         ("with_max_output_tokens", 0, "max_output_tokens is None or a whole number of at least 1"),
         ("with_max_output_tokens", 1.5, "max_output_tokens is None or a whole number of at least 1"),
         ("with_end_user", 5, "an end user is a str or None"),
         ("with_headers", ["a"], "headers are a mapping or None"),
         ("with_headers", {"a": 1}, "the header a is a str"),
+        ("with_headers", {"x-a": "b\r\nx-c: d"}, "the value of the header x-a is printable ASCII"),
+        ("with_headers", {"x-a": "Zürich"}, "the value of the header x-a is printable ASCII"),
+        ("with_headers", {"x-a": " b"}, "without spaces around it"),
+        ("with_headers", {"x a": "b"}, "the name of a header is letters, digits and -, not 'x a'"),
+        ("with_headers", {"": "b"}, "the name of a header is letters, digits and -, not ''"),
+        ("with_headers", {"Content-Length": "1"}, "the header Content-Length is set by whoever sends the body"),
+        ("with_headers", {"transfer-encoding": "chunked"}, "the header transfer-encoding is set by whoever"),
+        ("with_provider_options", {"a": {1, 2}}, "provider options are what JSON can say"),
+        ("with_provider_options", {"a": [float("inf")]}, "provider options are what JSON can say"),
+        ("with_caching", {"ttl": b"1h"}, "options of caching are what JSON can say"),
+        ("with_compaction", {"at": object()}, "options of compaction are what JSON can say"),
         ("with_provider_options", 5, "provider options are a mapping or None"),
         ("with_provider_options", {1: 2}, "a name in provider options is a str"),
         ("with_schema", 5, "a schema is a JSON schema, a dataclass"),
@@ -139,6 +156,20 @@ def test_a_temperature_is_dropped_for_models_that_take_none(chatting, caplog):
     talk.chat.with_model("anthropic/claude-opus-5").with_temperature(0.5)
     model = talk.chat.model
     assert model.temperature is False
+    with caplog.at_level("DEBUG"):
+        assert "temperature" not in talk.do("render")
+    assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
+        "temperature is dropped: the model takes none"
+    ]
+
+
+@pytest.mark.covers("chat A.1 94")
+def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses_it(chatting, caplog):
+    talk = chatting()
+    talk.chat._state.route = replace(
+        talk.chat._state.route, model=Model(id="m", provider="openai", reasons=True), asked="responses"
+    )
+    talk.chat.with_temperature(0.5)
     with caplog.at_level("DEBUG"):
         assert "temperature" not in talk.do("render")
     assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
@@ -332,3 +363,49 @@ def test_citations_are_on_or_off(chatting, given):
     with pytest.raises(Mistake, match="with_citations takes True or False"):
         chat.with_citations(given)
     assert chat.citations is False
+
+
+def test_a_header_that_is_refused_is_not_shown(chatting):
+    key = "sec" + "ret"
+    with pytest.raises(Mistake) as caught:
+        chatting().chat.with_headers({"authorization": f"Bearer {key}\n"})
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.covers("D61", "D37")
+def test_what_is_no_json_in_a_request_is_refused_before_it_is_sent(talk):
+    talk = talk()
+    talk.chat.before_request(lambda body: body.update(when=object())).with_fallbacks("ollama/b", on=Exception)
+    with pytest.raises(Mistake, match="something in the request is not JSON"):
+        talk.ask()
+    with pytest.raises(Mistake, match="something in the request is not JSON"):
+        talk.do("render_bytes")
+    assert talk.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Timeouts(read_s=-1), "read_s is a finite number of at least 0, not -1"),
+        (lambda: Timeouts(connect_s=float("inf")), "connect_s is a finite number of at least 0"),
+        (lambda: Timeouts(write_s="1"), "write_s is a finite number of at least 0, not '1'"),  # type: ignore[arg-type]
+        (lambda: Retry(retries=1.5), "retries is a whole number of at least 0, not 1.5"),  # type: ignore[arg-type]
+        (lambda: Retry(retries=True), "retries is a whole number of at least 0, not True"),
+        (lambda: Retry(cap_s=float("nan")), "cap_s is a finite number of at least 0"),
+        (lambda: ChatConfig(tool_concurrency="thread"), "threads or fibers, not 'thread'"),  # type: ignore[arg-type]
+        (lambda: ChatConfig(tool_concurrency=[]), r"threads or fibers, not \[\]"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_value_of_a_config_is_refused_when_it_is_made(make, complaint):
+    with pytest.raises(Mistake, match=complaint):
+        make()
+
+
+@pytest.mark.parametrize("field", ["api_keys", "base_urls", "protocols"])
+def test_a_config_that_speaks_of_a_provider_nobody_knows_is_refused_with_those_there_are(chatting, field):
+    config = replace(ChatConfig(), **{field: {"opnai": "x"}})  # type: ignore[arg-type]
+    complaint = f"{field} of the config has no provider 'opnai'; known are openai, anthropic, deepseek"
+    with pytest.raises(Mistake, match=complaint):
+        chatting(config=config)
+    with pytest.raises(Mistake, match=complaint):
+        chatting().chat.with_config(config)

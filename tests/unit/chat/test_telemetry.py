@@ -19,6 +19,9 @@ class Noted(trace.NonRecordingSpan):
         self.name, self.kind, self.attributes = name, kind, dict(attributes)
         self.events, self.status, self.ended = [], None, 0
 
+    def is_recording(self):
+        return True
+
     def set_attribute(self, key, value):
         self.attributes[key] = value
 

@@ -1,6 +1,7 @@
 """How the model uses its tools, and how they run (chat A.1 36 to 44)."""
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -303,3 +304,19 @@ def test_async_and_plain_tools_run_in_both_kinds_of_chat(chatting, concurrency):
     talk.chat.with_tools(slow, weather).with_tool_options(concurrency=concurrency)
     talk.ask()
     assert sorted(text for role, text in talk.said if role == "tool") == ["Sun in Rome.", "slow Rome"]
+
+
+@pytest.mark.covers("chat A.1 44", "chat A.1 77", "D10")
+@pytest.mark.parametrize("concurrency", [None, "threads", "fibers"])
+@pytest.mark.parametrize("point", range(11))
+def test_a_checker_that_says_it_once_is_heard_wherever_it_is_asked(chatting, concurrency, point):
+    asked = itertools.count()
+    talk = chatting(called(("c1", "tell", "{}"), ("c2", "tell", "{}")), Answer(text="Done."), Answer(text="More."))
+    talk.chat.with_tools(tool(name="tell")(lambda: "told")).with_tool_options(concurrency=concurrency)
+    talk.chat.cancellation_checker = lambda: next(asked) == point
+    with pytest.raises(Cancelled):
+        talk.ask()
+    talk.chat.cancellation_checker = None
+    assert not talk.chat.is_cancelled
+    assert talk.do("complete").text in {"Done.", "More."}
+    assert talk.chat.is_complete

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +20,7 @@ from everlog.chat.ledger import Ledger
 from everlog.chat.loops import pause, pause_async
 from everlog.chat.wire import AsyncWire, Wire
 from everlog.clock import SystemClock
-from everlog.errors import Cancelled, NeverSent
+from everlog.errors import BadReply, Cancelled, NeverSent
 from everlog.protocols.shapes import encoded
 from everlog.testing.upstream import Answer, Stalled, Upstream
 from tests.unit.chat.calls import each_protocol, prepared, text_of
@@ -132,6 +133,33 @@ def test_compressed_answers_are_read(stream, is_async):
             reply = SyncDriver(wire).run(program(server.url, stream=stream))
             wire.close_idle()
     assert reply.text == "Yes."
+
+
+def bomb(size):
+    """Zeros that take a thousandth of the place."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join([*(packer.compress(bytes(2**20)) for _ in range(size)), packer.flush()])
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_answer_that_grows_without_end_is_left(kind, stream, is_async):
+    packed = bomb(80)
+    assert len(packed) < 2**20
+
+    def explode(server, connection):
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}"
+        connection.sendall(head.encode() + b"\r\n\r\n" + packed)
+
+    def ask(asked):
+        if is_async:
+            return asyncio.run(AsyncDriver(AsyncWire()).run(asked))
+        return SyncDriver(Wire()).run(asked)
+
+    with RawServer(explode) as server, pytest.raises(BadReply, match="larger than 67108864 bytes"):
+        ask(program(server.url, stream=stream))
+    assert server.requests == 1
 
 
 def test_one_async_wire_serves_loop_after_loop_and_leaves_nothing_open():

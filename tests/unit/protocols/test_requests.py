@@ -7,7 +7,7 @@ import pytest
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.anthropic.requests import render_betas
-from everlog.protocols.exchange import Said, Schema, Settings, Thinking, Tool, said
+from everlog.protocols.exchange import Raw, Said, Schema, Settings, Thinking, Tool, said
 
 HISTORY = said([Message(kind="user", text="hi")])
 READ = Tool(name="read", description="Read.", parameters={"type": "object"})
@@ -201,3 +201,44 @@ def test_compaction_needs_one_beta_of_anthropic():
 
 def test_anthropic_always_gets_a_limit():
     assert FORMATS["anthropic"].render_request(HISTORY, Settings(model="m"))["max_tokens"] == 4096
+
+
+@pytest.mark.covers("chat A.1 85")
+@pytest.mark.parametrize(
+    ("protocol", "mark"),
+    [
+        ("chat_completions", {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}),
+        ("responses", {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}),
+        ("anthropic", {"cache_control": {"type": "ephemeral", "ttl": "1h"}}),
+    ],
+)
+def test_a_block_that_is_marked_already_keeps_its_mark(protocol, mark):
+    part = {"type": "input_text" if protocol == "responses" else "text", "text": "Hello?", **mark}
+    item: dict[str, Any] = {"role": "user", "content": [part]}
+    marked = Said(messages=(), raw=Raw(protocol=protocol, items=(item,)), cached=True)
+    body = FORMATS[protocol].render_request((marked,), Settings(model="m"))
+    assert body["input" if protocol == "responses" else "messages"][-1]["content"] == [part]
+
+
+@pytest.mark.covers("chat A.1 109")
+@pytest.mark.parametrize(
+    ("protocol", "counted"),
+    [
+        (
+            "chat_completions",
+            {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 10}},
+        ),
+        (
+            "responses",
+            {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 10}},
+        ),
+        (
+            "anthropic",
+            {"input_tokens": 50, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 10},
+        ),
+    ],
+)
+def test_input_is_what_no_cache_was_read_for_or_written(protocol, counted):
+    usage = FORMATS[protocol].parse_reply({"usage": counted}).usage
+    assert usage is not None
+    assert (usage.input, usage.cache_read, usage.cache_write) == (50, 40, 10)

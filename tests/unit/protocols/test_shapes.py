@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.protocols.shapes import DEPTH, dumps, encoded, loads
+from everlog.protocols import FORMATS
+from everlog.protocols.shapes import DEPTH, amount, dumps, encoded, loads
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False)),
@@ -39,3 +40,18 @@ def test_these_are_none(text):
 def test_what_is_nested_too_deeply_is_none():
     assert loads("[" * DEPTH + "]" * DEPTH) is not None
     assert loads("[" * (DEPTH + 1) + "]" * (DEPTH + 1)) is None
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, float("inf"), float("nan"), -1, True, "1", None], ids=lambda one: str(one)[:9]
+)
+def test_a_sum_of_money_is_a_number_that_can_be_one(value):
+    assert amount(value) is None
+    assert (amount(0), amount(0.5)) == (0, 0.5)
+
+
+@pytest.mark.parametrize("protocol", ["chat_completions", "responses"])
+def test_an_absurd_cost_is_none(protocol):
+    usage = FORMATS[protocol].parse_reply({"usage": {"cost": 10**400}}).usage
+    assert usage is not None
+    assert usage.cost_usd is None

@@ -236,3 +236,17 @@ def test_unknown_deltas_and_fields_survive():
     }
     raw = Raw(protocol="anthropic", items=({"role": "assistant", "content": stream.body()["content"]},))
     assert stream.reply().said.raw == raw
+
+
+def test_a_part_that_is_no_object_is_begun_anew():
+    stream = FORMATS["responses"].stream()
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [None]}
+    stream.feed(Event(data=json.dumps({"type": "response.output_item.added", "output_index": 0, "item": item})))
+    stream.feed(
+        Event(
+            data=json.dumps(
+                {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Yes."}
+            )
+        )
+    )
+    assert stream.reply().text == "Yes."

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from everlog.protocols.chat_completions.history import NAME, parse_message
 from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Usage
-from everlog.protocols.shapes import Record, array, count, record, string
+from everlog.protocols.shapes import Record, amount, array, count, record, string
 
 FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -54,7 +54,6 @@ def parse_usage(value: object) -> Usage | None:
         read = count(value.get("prompt_cache_hit_tokens"))
     write = count(into.get("cache_write_tokens"))
     whole = count(value.get("prompt_tokens"))
-    cost = value.get("cost")
     return Usage(
         input=None if whole is None else max(0, whole - (read or 0) - (write or 0)),
         cache_read=read,
@@ -62,7 +61,7 @@ def parse_usage(value: object) -> Usage | None:
         cache_write_long=count(record(into.get("cache_write_tokens_details")).get("ttl_12h_tokens")),
         output=count(value.get("completion_tokens")),
         thinking=count(out.get("reasoning_tokens")),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=amount(value.get("cost")),
     )
 
 

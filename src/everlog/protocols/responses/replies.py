@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
 from everlog.protocols.responses.history import NAME, parse_items
-from everlog.protocols.shapes import Record, array, count, record, string
+from everlog.protocols.shapes import Record, amount, array, count, record, string
 
 STEPS = {
     "web_search_call": ("action", "results"),
@@ -82,7 +82,6 @@ def parse_usage(value: object) -> Usage | None:
     into = record(value.get("input_tokens_details"))
     read, write = count(into.get("cached_tokens")), count(into.get("cache_write_tokens"))
     whole = count(value.get("input_tokens"))
-    cost = value.get("cost")
     return Usage(
         input=None if whole is None else max(0, whole - (read or 0) - (write or 0)),
         cache_read=read,
@@ -90,7 +89,7 @@ def parse_usage(value: object) -> Usage | None:
         cache_write_long=count(record(into.get("cache_write_tokens_details")).get("ttl_12h_tokens")),
         output=count(value.get("output_tokens")),
         thinking=count(record(value.get("output_tokens_details")).get("reasoning_tokens")),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=amount(value.get("cost")),
     )
 
 

@@ -109,6 +109,8 @@ def _part(item: Record, event: Record, place: str, *, is_new: bool = False) -> R
     number = index if isinstance(index, int) and 0 <= index <= len(parts) else last
     if number == len(parts):
         parts.append({})
+    if not isinstance(parts[number], dict):
+        parts[number] = {}
     return parts[number]
 
 
