@@ -71,7 +71,7 @@ def exchange(prepared: Prepared, *, ledger: Ledger, cancel: Cancel, clock: Clock
     Args:
         prepared: the request; its body says whether the answer is streamed.
         ledger: gets a row for each request that goes out.
-        cancel: is checked before each request, and before and after each piece of a stream.
+        cancel: is checked before each request, and when a piece of a stream comes and when it was taken.
         clock: for the ledger, and the chance in pauses.
         each: what to do with each piece of a stream; by default it is emitted.
 
@@ -220,7 +220,6 @@ class _Call:
                 check()
                 for event in frames.feed(chunk):
                     for delta in stream.feed(event):
-                        check()
                         self._was_handed_out = True
                         yield each(delta)
                         check()

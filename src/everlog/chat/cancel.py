@@ -48,7 +48,7 @@ class Cancel:
         Raises:
             Cancelled: it was pulled, or the checker says so; it is clear again.
         """
-        if self.is_due():
+        if self._pulled or (self.checker is not None and self.checker()):
             self.stop()
 
     def stop(self) -> NoReturn:

@@ -70,7 +70,9 @@ def loads(text: str) -> JSON:
         return None
     if end != len(text):
         return None
-    return parsed if text.count("[") + text.count("{") <= DEPTH or _is_shallow(parsed) else None
+    if len(text) <= DEPTH or text.count("[") + text.count("{") <= DEPTH:  # it has not even so many brackets
+        return parsed
+    return parsed if _is_shallow(parsed) else None
 
 
 def _is_shallow(value: JSON) -> bool:

@@ -4,7 +4,7 @@ As the HTML standard has it: lines end in LF, CRLF or CR, a blank line ends an e
 several `data` lines are joined by LF. What a connection was cut off in is no event.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from everlog.errors import Trouble
 
@@ -18,9 +18,8 @@ class EventTooLarge(Trouble):
     """A server sent one event, or one line, that is larger than can be held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One event."""
+class Event(NamedTuple):
+    """One event; a tuple, since there are many of them."""
 
     data: str
     name: str = ""

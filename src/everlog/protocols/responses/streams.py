@@ -102,6 +102,11 @@ class ResponseStream:
 def _part(item: Record, event: Record, place: str, *, is_new: bool = False) -> Record:
     """Return the part of an item that an event is about, the last one if it does not say; it is made if need be."""
     index = event.get("summary_index" if place == "summary" else "content_index")
+    known = item.get(place)
+    if not is_new and type(known) is list and type(index) is int and 0 <= index < len(known):  # as most are
+        part = known[index]
+        if type(part) is dict:
+            return part
     parts: list[Record] = item.setdefault(place, []) if isinstance(item.get(place, []), list) else []
     if item.get(place) is not parts:
         item[place] = parts
