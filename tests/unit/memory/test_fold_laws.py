@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from everlog.memory.tree.fold import MIN_BUDGET_BYTES, View, fit, settle, view_of
 from everlog.memory.tree.lines import PLACEHOLDER
 from everlog.memory.tree.nodes import children_of, cover, ending_within, level_of, start_of, stop_of
-from everlog.memory.tree.render import Shown, begun, parse
+from everlog.memory.tree.render import FRAME_BYTES, Shown, begun, parse
 from everlog.tokens import size_bytes
 
 BUDGETS = [MIN_BUDGET_BYTES, 300, 777, 2_000, 10_000]
@@ -98,3 +98,18 @@ def reachable(shown: Shown, count: int) -> bool:
 
 
 TestReading = pytest.mark.covers("A118", "A119", "A120", "A121", "A122", "A123", "A124")(Reading.TestCase)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_burst_of_messages_after_a_saved_view_is_shown_and_splits_none_of_its_lines(budget: int):
+    texts = {nid: "x" * 40 for nid in ending_within(0, 256)}
+
+    def weigh(nids: Collection[int]) -> Mapping[int, int]:
+        return {nid: len(texts[nid]) for nid in nids if nid in texts}
+
+    saved = settle(View(), 256, budget=budget, low=FRAME_BYTES, weigh=weigh)
+    assert max(map(level_of, saved.lines)) > 0
+    for burst in (1, 60, 700, 5_000):
+        fitted = fit(saved, 256 + burst, budget=budget, weigh=weigh)
+        assert tiles(fitted.lines, fitted.hidden, 256 + burst)
+        assert never_split(saved.lines, fitted.lines)
