@@ -102,7 +102,7 @@ TestReading = pytest.mark.covers("A118", "A119", "A120", "A121", "A122", "A123",
 
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_burst_of_messages_after_a_saved_view_is_shown_and_splits_none_of_its_lines(budget: int):
-    texts = {nid: "x" * 40 for nid in ending_within(0, 256)}
+    texts = dict.fromkeys(ending_within(0, 256), "x" * 40)
 
     def weigh(nids: Collection[int]) -> Mapping[int, int]:
         return {nid: len(texts[nid]) for nid in nids if nid in texts}
