@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from everlog.store.migrate import upgrade
+from everlog.store.postgres import PostgresEngine
 from tests.acceptance.cli import HARBOUR, Everlog, server
 
 
@@ -29,3 +31,13 @@ def harbour(everlog_server: "subprocess.Popen[str]", tmp_path_factory: pytest.Te
     command.good("import", HARBOUR)
     command.good("pump")
     return command
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, of each engine."""
+    if request.param == "sqlite":
+        return str(tmp_path / "everlog.db")
+    url: str = request.getfixturevalue("postgres_url")
+    upgrade(PostgresEngine(url), encrypted=False)
+    return url

@@ -12,8 +12,6 @@ import pytest
 import everlog
 from everlog.memory.tree.nodes import nodes_in
 from everlog.pump import rows as pump_rows
-from everlog.store.migrate import upgrade
-from everlog.store.postgres import PostgresEngine
 from everlog.testing import EchoModel
 from everlog.testing.failpoints import heard
 
@@ -23,15 +21,6 @@ POINTS = [
     for name in ("pump.claim", "pump.try", "pump.write", "pump.finish", "pump.release")
     for moment in ("before_commit", "after_commit")
 ] + ["pump.ask.before", "pump.ask.after"]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "everlog.db")
-    url: str = request.getfixturevalue("postgres_url")
-    upgrade(PostgresEngine(url), encrypted=False)
-    return url
 
 
 @contextlib.contextmanager

@@ -18,8 +18,6 @@ from everlog import Everlog as Memory
 from everlog.memory.tree.nodes import nodes_in
 from everlog.pump import rows as pump_rows
 from everlog.pump import run
-from everlog.store.migrate import upgrade
-from everlog.store.postgres import PostgresEngine
 from everlog.testing import EchoModel
 from tests.acceptance import pump_script as script
 from tests.acceptance.cli import HARBOUR, TIMEOUT_S, Everlog, finish, start
@@ -28,15 +26,6 @@ from tests.conformance.log_model import dump
 SIZES = [100, 5, 130, 5, 70, 200, 5, 5, 90]
 COUNT = 90
 THREADS = 3
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "everlog.db")
-    url: str = request.getfixturevalue("postgres_url")
-    upgrade(PostgresEngine(url), encrypted=False)
-    return url
 
 
 def talk(memory: Memory, key: str, *, tenant: str) -> None:

@@ -4,8 +4,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -37,7 +36,8 @@ from everlog.pump import LeaseLost, Ran, mark, mark_tree, run, waiting
 from everlog.pump import rows as pump_rows
 from everlog.pump.claim import Lease, claim, renew, this_worker
 from everlog.pump.due import LONGEST_LEASE_S
-from everlog.store import Store, Unit, failpoints, scoped
+from everlog.store import Store, Unit, scoped
+from tests.conformance.pumping import listening
 
 TENANT = "ada"
 COUNT = 60
@@ -106,15 +106,6 @@ def leased(store: Store, thread: str, worker: str | None = None) -> Lease | None
     subject = Subject(tenant=TENANT, memory="tree", key=thread)
     act = partial(claim, subject=subject, seconds=30.0, worker=worker or this_worker())
     return store.write(TENANT, act, name="test.claim")
-
-
-@contextmanager
-def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    failpoints.listen(listener)
-    try:
-        yield
-    finally:
-        failpoints.listen(None)
 
 
 @pytest.mark.covers("A28", "A96")
