@@ -93,6 +93,12 @@ def at(unit: Unit, thread: ThreadRow, positions: Iterable[int], *, media: bool =
     return found
 
 
+def turn_start(unit: Unit, thread: ThreadRow, turn: int, i: int) -> int | None:
+    """Return the position at which the turn of entry `i` began; None if nobody knows."""
+    row = unit.row(rows.TURNS, thread=thread.owner(i), start=turn, stop=turn + 1)
+    return None if row is None else int(row[3])
+
+
 def back(unit: Unit, thread: ThreadRow, stop: int, limit: int) -> list[Said]:
     """Return up to `limit` entries below `stop`, the newest first, as a scan sees them.
 

@@ -186,42 +186,7 @@ response = Table(
 )
 """Where in a thread a response id stands."""
 
-request = Table(
-    "request",
-    metadata,
-    Column("tenant", TENANT, primary_key=True),
-    Column("thread", ID, primary_key=True),
-    Column("id", ID, primary_key=True),
-    Column("turn", Integer, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("consumer", KEY, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("model", KEY),
-    Column("tokens_in", BigInteger),
-    Column("tokens_out", BigInteger),
-    Column("tokens_read", BigInteger),
-    Column("tokens_written", BigInteger),
-    Column("status", SmallInteger, nullable=False),
-    info=BY_THREAD,
-)
-"""One row for each request sent to a model: counts, no text."""
-
-request_item = Table(
-    "request_item",
-    metadata,
-    Column("tenant", TENANT, primary_key=True),
-    Column("thread", ID, primary_key=True),
-    Column("request", ID, primary_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),
-    Column("kind", SmallInteger, nullable=False),
-    Column("ref", KEY, nullable=False),
-    Column("tokens", Integer, nullable=False),
-    Column("reason", SmallInteger, nullable=False),
-    info=BY_THREAD,
-)
-"""What a request was made of, and what was left out and why: references, no text."""
-
-TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response, request, request_item)
+TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response)
 
 _by_thread: BindParameter[str] = bindparam("thread")
 

@@ -6,6 +6,7 @@ What this needs to know of a table it finds in its `info`:
   `tenant`, `keep`, the store's own.
 * `share`: a `Share`, for rows that a fork reads from its parent.
 * `covers`: for rows derived from entries, a function from a position to the values of the row's last key column.
+* `derived`: set where a row may be derived from any entry of its thread.
 
 A table with sealed columns has the primary key (tenant, owner) or (tenant, owner, one more).
 """
@@ -166,6 +167,8 @@ def drop_derived(unit: Unit, owner: str, positions: Sequence[int]) -> int:
     """Delete what was derived from entries at some positions, in one thread's rows; return how many."""
     dropped = 0
     for table in metadata.sorted_tables:
+        if positions and table.info.get("derived"):
+            dropped += drop(unit, table, owner)
         covers: Callable[[int], Sequence[int]] | None = table.info.get("covers")
         if covers is not None:
             keys = sorted({key for i in positions for key in covers(i)})

@@ -1,0 +1,327 @@
+"""Compiling: from an epoch and what was said since its cut to the prompt, or to the next epoch and its prompt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from everlog.clock import new_id
+from everlog.context import budget as budgets
+from everlog.context.codec import encode, weigh
+from everlog.context.keepers import Seen
+from everlog.context.marks import marked
+from everlog.context.opening import divide
+from everlog.context.past import PAIR_BYTES
+from everlog.context.pieces import Shape, clipped_held, past_pieces, repeated, tail_pieces
+from everlog.context.reading import Reading
+from everlog.context.rounds import Round
+from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
+from everlog.context.values import Context, Epoch, Held, Item, Piece, Rate, Reason, said_of
+from everlog.messages import Entry
+
+AHEAD = 3, 4
+"""From this share of the budget on the next epoch is prepared for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A prompt, and what is to be kept of it."""
+
+    context: Context
+    before: Epoch | None
+    """The row that it changes; None where it is a new one."""
+    held: tuple[Held, ...]
+    """What is to be held from now on."""
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """An epoch with the pieces that it comes to now."""
+
+    epoch: Epoch
+    held: tuple[Held, ...]
+    entries: Sequence[Entry]
+    seen: Seen | None
+    """None where the past cannot be shown any more."""
+    pieces: tuple[Piece, ...]
+    past: int
+    """How many of the pieces stand for the past."""
+    encoded: tuple[bytes, ...]
+
+    @property
+    def past_bytes(self) -> int:
+        return sum(piece.size for piece in self.pieces[: self.past])
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(piece.size for piece in self.pieces if piece.mine)
+
+    @property
+    def bytes(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+
+def compiled(reading: Reading) -> Compiled:
+    """Return the next request of a thread.
+
+    Raises:
+        ContextTooLong: the caller's own leaves no room for memory in the model's window.
+    """
+    before = reading.newest
+    origin: Reason | None = None
+    if before is not None:
+        held = reading.held(before)
+    else:
+        before, held, origin = reading.inherited()
+        if before is None:
+            return _opened(reading, None, origin)
+        before = _taken_over(reading, before, origin)
+    draft = _drafted(reading, before, held, reading.entries(before.cut))
+    reason = reason_to_turn(before, _facts(reading, draft))
+    if origin == "budget" and draft.memory_bytes > before.budget:
+        reason = "budget"
+    if reason is None:
+        return _finished(reading, draft, before=None if origin else before, turned=origin)
+    turned = _opened(reading, draft, origin or reason)
+    if origin is None and reason in ("full", "landed", "idle", "tail") and _is_same(before, turned.context.epoch):
+        return _finished(reading, draft, before=before, turned=None)
+    return turned
+
+
+def _taken_over(reading: Reading, epoch: Epoch, origin: Reason) -> Epoch:
+    """Return an epoch of another consumer, or of the parent, as the first of this one: nothing of it was sent yet."""
+    now = reading.unit.now
+    return replace(
+        epoch,
+        n=0,
+        reason=origin,
+        opened_at=now,
+        last_at=now,
+        turn=reading.turn,
+        looked=reading.turn,
+        budget=budgets.asked(reading.terms.consumer, epoch.rate),
+        prefix=0,
+        prefix_hash=b"\0" * 16,
+        whole=min(epoch.whole, reading.row.next),
+        sent=min(epoch.sent, reading.row.next),
+    )
+
+
+def _drafted(reading: Reading, epoch: Epoch, held: Sequence[Held], entries: Sequence[Entry]) -> _Draft:
+    """Return what an epoch's prompt is now, new volatile blocks included."""
+    terms = reading.terms
+    seen = reading.keeper.show(epoch.past)
+    shape = Shape(whole=epoch.whole, clip=epoch.clip, tools=terms.tools)
+    pieces = []
+    if seen is not None:
+        ref = f"0-{epoch.cut - 1}"
+        pieces = past_pieces(
+            seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none" and not terms.consumer.tail
+        )
+    past = len(pieces)
+    if epoch.repeat is not None and (entry := reading.entry(epoch.repeat)) is not None:
+        pieces.append(repeated(entry, shape, terms.open_at))
+    kept = [*held, *_volatile(reading, held)]
+    pieces += tail_pieces(entries, kept, shape=shape, open_at=terms.open_at)
+    return _Draft(
+        epoch=epoch,
+        held=tuple(kept),
+        entries=entries,
+        seen=seen,
+        pieces=tuple(pieces),
+        past=past,
+        encoded=tuple(encode([piece.said]) for piece in pieces),
+    )
+
+
+def _volatile(reading: Reading, held: Sequence[Held]) -> list[Held]:
+    """Return what is to be shown before the open turn's message, unless the same was shown last."""
+    terms = reading.terms
+    if terms.open_at is None or not terms.volatile:
+        return []
+    shown = [one for one in held if one.kind == "volatile"]
+    if any(one.position == terms.open_at for one in shown) or (shown and shown[-1].said == terms.volatile):
+        return []
+    return [Held(position=terms.open_at, n=0, kind="volatile", said=terms.volatile)]
+
+
+def _facts(reading: Reading, draft: _Draft) -> Facts:
+    epoch, terms = draft.epoch, reading.terms
+    budget = min(epoch.budget, _window_room(reading, draft, epoch.rate))
+    newest = _newest_bytes(draft, terms.open_at)
+    sent = draft.encoded[: epoch.prefix]
+    closed = reading.row.next if terms.open_at is None else terms.open_at
+    return Facts(
+        turn=reading.turn,
+        renderer=terms.consumer.renderer,
+        head_hash=reading.head_hash,
+        tools_hash=reading.tools_hash,
+        past_hash=None if draft.seen is None else reading.past_hash(draft.seen.text),
+        prefix_hash=reading.prefix_hash(sent) if len(sent) == epoch.prefix else None,
+        erased=any(entry.erased for entry in draft.entries),
+        full=draft.bytes - newest > budget or draft.memory_bytes > budget,
+        above_low=draft.memory_bytes > int(epoch.budget * terms.low_mark),
+        landed=looks(epoch, reading.turn) and reading.keeper.has_landed(epoch.past),
+        silent_s=(reading.unit.now - epoch.last_at).total_seconds(),
+        idle_s=terms.idle_s,
+        too_long=terms.too_long,
+        tail=terms.consumer.tail,
+        folds=closed > epoch.cut,
+    )
+
+
+def _newest_bytes(draft: _Draft, open_at: int | None) -> int:
+    """Return the bytes of the newest round, if its turn is open: it is sent whatever it takes."""
+    size = 0
+    for piece in reversed(draft.pieces[draft.past :]):
+        if piece.mine or open_at is None:
+            break
+        size += piece.size
+        if piece.said.messages and piece.said.messages[0].kind in ("assistant", "tool_call", "user"):
+            break
+    return size
+
+
+def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled:
+    """Return the first request of a new epoch."""
+    terms, unit, row = reading.terms, reading.unit, reading.row
+    old = None if before is None else before.epoch
+    rate = budgets.learned(old)
+    budget = budgets.at_opening(terms.consumer, rate, old, reason=reason, turn=reading.turn)
+    if before is not None:
+        budget = min(budget, _window_room(reading, before, rate))
+    low = int(budget * terms.low_mark)
+    whole = row.next if terms.open_at is None else terms.open_at
+    shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
+    entries = reading.newest_entries(budget, shape) if before is None else before.entries
+    start = entries[0].i if entries else row.next
+    cut_into = reading.cut(entries, shape)
+    known = before.past_bytes if before is not None and before.seen is not None else 0 if not start else None
+    if terms.consumer.tail:
+        room = divide(cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known)
+        past, cut = reading.keeper.fold(old.past if old else "", room), room.cut
+    else:
+        cut = _without_tail(cut_into, whole=whole, open_at=terms.open_at, room=budget - (known or 0))
+        past = reading.keeper.grow(old.past if old else "", cut, budget=budget - PAIR_BYTES, low=low)
+    now = unit.now
+    epoch = Epoch(
+        n=0 if reading.newest is None else reading.newest.n + 1,
+        reason=reason,
+        opened_at=now,
+        turn=reading.turn,
+        looked=reading.turn,
+        budget=budget,
+        rate=rate,
+        renderer=terms.consumer.renderer,
+        past=past,
+        cut=cut,
+        repeat=_repeat(reading, old, cut),
+        whole=whole,
+        head_hash=reading.head_hash,
+        tools_hash=reading.tools_hash,
+        past_hash=b"",
+        prefix_hash=b"",
+        last_at=now,
+    )
+    held = [] if before is None else _carried(before.held, epoch, terms.open_at)
+    draft = _drafted(reading, epoch, held, [entry for entry in entries if entry.i >= cut])
+    return _finished(reading, draft, before=None, turned=reason)
+
+
+def _without_tail(cut_into: Sequence[Round], *, whole: int, open_at: int | None, room: int) -> int:
+    """Return where a memory without a tail ends: where the open turn begins, or inside it where that is too large."""
+    ours = [one for one in cut_into if open_at is not None and one.start >= open_at]
+    is_large = sum(one.size for one in ours[:-1]) > room
+    return ours[-1].start if is_large else whole
+
+
+def _finished(reading: Reading, draft: _Draft, *, before: Epoch | None, turned: Reason | None) -> Compiled:
+    terms, unit = reading.terms, reading.unit
+    seen = draft.seen or Seen()
+    epoch = replace(
+        draft.epoch,
+        past_hash=reading.past_hash(seen.text),
+        prefix=len(draft.pieces),
+        prefix_hash=reading.prefix_hash(draft.encoded),
+        sent=reading.row.next,
+        looked=reading.turn if looks(draft.epoch, reading.turn) else draft.epoch.looked,
+        last_at=unit.now,
+    )
+    pieces = said_of(draft.pieces)
+    sent = before.prefix if before is not None else 0
+    said = marked(terms.head.instructions, pieces, past=draft.past, sent=sent, marking=terms.marking)
+    head = _head_bytes(reading)
+    memory = draft.memory_bytes
+    numerator, denominator = AHEAD
+    context = Context(
+        said=said,
+        epoch=epoch,
+        turned=turned,
+        request=new_id(unit.clock),
+        memory_bytes=memory,
+        prompt_bytes=head + draft.bytes,
+        items=_items(draft, head),
+        shown=seen.shown,
+        hidden=seen.hidden,
+        wants=reading.row.next if draft.bytes * denominator > epoch.budget * numerator else None,
+        turns_when=turns_when(epoch, draft.bytes),
+    )
+    fresh = draft.held if before is None else [one for one in draft.held if one.kind == "volatile"]
+    return Compiled(context=context, before=before, held=tuple(fresh), turn=reading.turn)
+
+
+def _items(draft: _Draft, head: int) -> tuple[Item, ...]:
+    """Return the report: one line for each part; messages in a row are one."""
+    rate = draft.epoch.rate
+    items = [Item(kind="instructions", ref="head", tokens=rate.tokens_for(head))] if head else []
+    if draft.seen is not None and draft.seen.hidden:
+        items.append(Item(kind="left out", ref=f"0-{draft.seen.hidden - 1}", tokens=0))
+    for piece in draft.pieces:
+        last = items[-1] if items else None
+        tokens = rate.tokens_for(piece.size)
+        if last is not None and last.kind == piece.kind and piece.kind in ("view", "summary", "message"):
+            ref = last.ref if last.ref == piece.ref else f"{last.ref.partition('-')[0]}-{piece.ref.rpartition('-')[2]}"
+            items[-1] = Item(kind=piece.kind, ref=ref, tokens=last.tokens + tokens)
+        else:
+            items.append(Item(kind=piece.kind, ref=piece.ref, tokens=tokens))
+    return tuple(items)
+
+
+def _carried(held: Sequence[Held], epoch: Epoch, open_at: int | None) -> list[Held]:
+    """Return what a new epoch takes over: rounds and replies of the turn that is open, long results cut."""
+    if open_at is None:
+        return []
+    return [
+        clipped_held(one, epoch.clip)
+        for one in held
+        if one.kind != "volatile" and one.position > max(open_at, epoch.cut - 1) and one.position >= epoch.cut
+    ]
+
+
+def _repeat(reading: Reading, old: Epoch | None, cut: int) -> int | None:
+    """Return the message that began the turn which a cut is in; None if a turn begins at the cut."""
+    if not 0 < cut < reading.row.next:
+        return None
+    entry = reading.entry(cut)
+    if entry is None:
+        return None
+    began = reading.turn_start(entry.turn, cut)
+    if began is None:
+        began = old.repeat if old is not None else None
+    if began is None or began >= cut:
+        return None
+    first = reading.entry(began)
+    return began if first is not None and first.kind == "user" and not first.erased else None
+
+
+def _is_same(old: Epoch, new: Epoch) -> bool:
+    return (old.past, old.cut, old.repeat, old.whole) == (new.past, new.cut, new.repeat, new.whole)
+
+
+def _head_bytes(reading: Reading) -> int:
+    return sum(map(weigh, reading.terms.head.instructions)) + len(reading.terms.head.tools)
+
+
+def _window_room(reading: Reading, draft: _Draft, rate: Rate) -> int:
+    """Return the bytes that the model's window leaves to memory."""
+    open_turn = sum(piece.size for piece in draft.pieces if not piece.mine)
+    return budgets.in_window(reading.terms.window_tokens, rate, head=_head_bytes(reading), open_turn=open_turn)

@@ -1,0 +1,69 @@
+"""Opening an epoch: where the words that are shown as they were said begin, and how much room is left for the rest. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everlog.context.past import PAIR_BYTES
+from everlog.context.rounds import Round
+
+MIN_BUDGET_BYTES = 512
+"""The smallest budget of a prompt's memory: the smallest view, and a little beside it."""
+
+LEAST_BYTES = 256
+"""The least that is left to the past: what the smallest view takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How an epoch divides its budget."""
+
+    cut: int
+    """The first entry that is shown as it was said."""
+    target: int
+    """Bytes that the past is merged down to."""
+    cap: int
+    """Bytes that the past may take at most."""
+
+
+def divide(rounds: Sequence[Round], *, cut: int, open_at: int | None, budget: int, low: int, past: int | None) -> Room:
+    """Return where the tail of a new epoch begins: what fits is not folded, else the newest quarter of it stays.
+
+    The newest round stays whatever its size if its turn is open, and the newest closed one if it takes half of the
+    budget at most.
+
+    Args:
+        rounds: what was said since the cut of the epoch before, oldest first, with the sizes it would have in a tail.
+        cut: the cut of the epoch before.
+        open_at: position of the open turn's first message; None if no turn is open.
+        budget: bytes that memory may take.
+        low: bytes to which memory is brought down.
+        past: bytes that the past takes now; None where it is yet to be made.
+    """
+    is_open = bool(rounds) and open_at is not None and rounds[-1].start >= open_at
+    older = rounds[:-1] if is_open else rounds
+    if past is not None and past + sum(one.size for one in older) <= low:
+        return _room(cut, _closed(rounds, open_at), budget, low)
+    most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
+    while kept:
+        one = older[kept - 1]
+        limit = budget // 4 if kept < len(older) or not _is_closed(one, open_at) else budget // 2
+        if taken + one.size > min(limit, most):
+            break
+        taken, kept = taken + one.size, kept - 1
+    left = rounds[kept:]
+    start = left[0].start if left else rounds[-1].stop if rounds else cut
+    return _room(start, _closed(left, open_at), budget, low)
+
+
+def _is_closed(one: Round, open_at: int | None) -> bool:
+    return open_at is None or one.start < open_at
+
+
+def _closed(rounds: Sequence[Round], open_at: int | None) -> int:
+    return sum(one.size for one in rounds if _is_closed(one, open_at))
+
+
+def _room(cut: int, tail: int, budget: int, low: int) -> Room:
+    most = max(LEAST_BYTES, budget - tail - PAIR_BYTES)
+    target = min(most, max(LEAST_BYTES, low - tail))
+    return Room(cut=cut, target=target, cap=min(most, max(target, budget * 5 // 8 - tail)))
