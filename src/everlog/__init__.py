@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from everlog.chat.routes import ChatConfig
     from everlog.chat.tools import Tool, ToolCall, tool
     from everlog.clock import Clock, SystemClock
+    from everlog.conversation.attach import attach
     from everlog.conversation.costs import Costs
     from everlog.conversation.database import Everlog, Overview, Redactor, open  # noqa: A004 -- reads as `everlog.open`
     from everlog.conversation.intake import Added
+    from everlog.conversation.memory import AsyncMemory, Memory
     from everlog.conversation.stats import Stats
+    from everlog.conversation.status import MemoryStatus
     from everlog.conversation.thread import Thread
     from everlog.conversation.tree import Tree
     from everlog.errors import (
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         BadReply,
         BadRequest,
         BudgetTooSmall,
+        Busy,
         Cancelled,
         Conflict,
         ConnectionFailed,
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         PumpTimeout,
         RateLimited,
         SchemaMismatch,
+        SpendCapReached,
         StoreUnavailable,
         Trouble,
         Unauthorized,
@@ -79,6 +84,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    "everlog.conversation.attach": ("attach",),
+    "everlog.conversation.memory": ("AsyncMemory", "Memory"),
+    "everlog.conversation.status": ("MemoryStatus",),
     "everlog.conversation.database": ("Everlog", "Overview", "Redactor", "open"),
     "everlog.conversation.thread": ("Thread",),
     "everlog.conversation.costs": ("Costs",),
@@ -107,6 +115,7 @@ _HOME = {
         "BadReply",
         "BadRequest",
         "BudgetTooSmall",
+        "Busy",
         "Cancelled",
         "Conflict",
         "ConnectionFailed",
@@ -131,6 +140,7 @@ _HOME = {
         "PumpTimeout",
         "RateLimited",
         "SchemaMismatch",
+        "SpendCapReached",
         "StoreUnavailable",
         "Trouble",
         "Unauthorized",
@@ -147,11 +157,13 @@ __all__ = [
     "Added",
     "Appended",
     "AsyncChat",
+    "AsyncMemory",
     "Attempt",
     "BadImport",
     "BadReply",
     "BadRequest",
     "BudgetTooSmall",
+    "Busy",
     "Call",
     "Cancelled",
     "Chat",
@@ -176,6 +188,8 @@ __all__ = [
     "KeyTrouble",
     "MasterKeys",
     "Media",
+    "Memory",
+    "MemoryStatus",
     "Message",
     "MissingCredentials",
     "Mistake",
@@ -201,6 +215,7 @@ __all__ = [
     "Result",
     "Retry",
     "SchemaMismatch",
+    "SpendCapReached",
     "Spent",
     "Stats",
     "StoreUnavailable",
@@ -220,6 +235,7 @@ __all__ = [
     "UnsupportedAttachment",
     "Usage",
     "__version__",
+    "attach",
     "attachment",
     "open",
     "read",

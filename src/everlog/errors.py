@@ -19,6 +19,8 @@
         ├── SchemaMismatch      the database is newer, or older, than this version of Everlog
         ├── Damaged             stored rows contradict each other or their hashes
         ├── Erased              the thread was erased; the write or read was dropped
+        ├── Busy                another turn of the same thread is under way
+        ├── SpendCapReached     what may be spent on a thread is spent; nothing was asked
         ├── PumpTimeout         a pass of the pump took longer than its limit
         ├── Cancelled           the caller cancelled; what was begun was stopped
         └── ProviderTrouble     a model's provider refused, failed, or cannot be reached
@@ -137,6 +139,14 @@ class Damaged(Trouble):
 
 class Erased(Trouble):
     """The thread was erased while, or before, the call ran."""
+
+
+class Busy(Trouble):
+    """Another turn of the same thread is under way, here or in another process, and did not end in time."""
+
+
+class SpendCapReached(Trouble):
+    """What may be spent on a thread is spent; nothing was asked."""
 
 
 class PumpTimeout(Trouble):

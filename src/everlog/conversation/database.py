@@ -11,14 +11,15 @@ A program holds one `Everlog` for each database and closes it at the end. It may
 `fork()`. `tenant(name)` is the same database behind another wall.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 
 from everlog import log
 from everlog.chat.required import known
@@ -35,6 +36,12 @@ from everlog.store.backup import BackupReport, backup
 from everlog.store.keys import KeyProvider
 from everlog.store.rotation import Progress, encrypt, rotate
 from everlog.store.store import checked
+
+if TYPE_CHECKING:
+    from everlog.chat.async_chat import AsyncChat
+    from everlog.chat.chat import Chat
+    from everlog.conversation.memory import AsyncMemory, Memory
+    from everlog.conversation.options import Wishes
 
 DEFAULT_TENANT = "default"
 
@@ -98,9 +105,22 @@ class Everlog:
             self.store,
             self.name,
             log.checked_key(key),
-            redact=self._redact,
+            redact=self.redact,
             required_protocol=self.required_protocol,
         )
+
+    @overload
+    def attach(
+        self, chat: "AsyncChat | Callable[[], AsyncChat]", *, key: str, **wishes: "Unpack[Wishes]"
+    ) -> "AsyncMemory": ...
+    @overload
+    def attach(self, chat: "str | Chat | Callable[[], Chat]", *, key: str, **wishes: "Unpack[Wishes]") -> "Memory": ...
+
+    def attach(self, chat: Any, *, key: str, **wishes: "Unpack[Wishes]") -> "Memory | AsyncMemory":
+        """Give a chat an endless memory in this database, as `everlog.attach` does."""
+        attach: Any = import_module("everlog.conversation.attach").attach
+        memory: Memory | AsyncMemory = attach(chat, key=key, database=self, **wishes)
+        return memory
 
     def threads(self) -> Iterator[Overview]:
         """Yield the tenant's threads in the order they were made."""
@@ -125,7 +145,7 @@ class Everlog:
             Erased: the thread was erased while it was brought in.
         """
         expect(conversation, Conversation, "what is brought in is a Conversation")
-        return add(self.store, self.name, conversation, redact=self._redact, on_progress=on_progress)
+        return add(self.store, self.name, conversation, redact=self.redact, on_progress=on_progress)
 
     def erase(self, *, thread: str | None = None, user: str | None = None) -> Receipt:
         """Erase a thread, or all turns of an end user, and return the receipt.
@@ -243,7 +263,8 @@ class Everlog:
         finished = log.resume(self.store, self.name, dropped=_due, states=["rows", "files"])
         return next((receipt for receipt in reversed(finished) if receipt.target == target), None)
 
-    def _redact(self, message: Message) -> Message:
+    def redact(self, message: Message) -> Message:
+        """Return a message as it may be stored."""
         if self._redactor is None:
             return message
         redacted: object = self._redactor(message)

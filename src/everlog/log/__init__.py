@@ -15,6 +15,7 @@ from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts
 from everlog.log.sessions import answer, answered, join, members
+from everlog.log.settling import OpenTurn, close_open, open_turn, settle
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
@@ -49,6 +50,7 @@ __all__ = [
     "Fork",
     "NewTurn",
     "Nothing",
+    "OpenTurn",
     "Print",
     "Purpose",
     "Receipt",
@@ -70,6 +72,7 @@ __all__ = [
     "best",
     "check",
     "checked_key",
+    "close_open",
     "continues",
     "create",
     "ensure",
@@ -96,12 +99,14 @@ __all__ = [
     "media_totals",
     "members",
     "names",
+    "open_turn",
     "prints",
     "read",
     "receipts",
     "resume",
     "retire",
     "seen",
+    "settle",
     "spend",
     "spent",
     "split",

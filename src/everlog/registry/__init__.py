@@ -16,9 +16,9 @@ from importlib.resources import files
 from typing import Any
 
 from everlog.errors import Mistake, UnknownModel
-from everlog.registry.facts import Model, Price, Provider
+from everlog.registry.facts import Caching, Model, Price, Provider
 
-__all__ = ["Model", "Price", "Provider", "Registry", "builtin", "load"]
+__all__ = ["Caching", "Model", "Price", "Provider", "Registry", "builtin", "load"]
 
 
 class Registry:
@@ -81,6 +81,11 @@ class Registry:
         chosen = (protocol for pattern, protocol in place.exceptions if re.search(pattern, model.id))
         return next(chosen, place.protocols[0])
 
+    def caching(self, model: Model) -> Caching:
+        """Return how prompts to a model are cached, as far as is known."""
+        place = self.provider(model.provider)
+        return next((one for one in place.caches if re.search(one.models, model.id)), Caching())
+
     def _unknown(self, name: str, provider: str | None) -> str:
         ids = [one for place, one in self.models if provider in {None, place}]
         near = difflib.get_close_matches(name, ids, n=3)
@@ -132,4 +137,5 @@ def _model(row: dict[str, Any]) -> Model:
 def _provider(name: str, row: dict[str, Any]) -> Provider:
     exceptions = tuple((one["models"], one["protocol"]) for one in row.get("exceptions", ()))
     lists = {field: tuple(row.get(field, ())) for field in ("protocols", "key_names")}
-    return Provider(**{**row, **lists, "name": name, "exceptions": exceptions})
+    caches = tuple(Caching(**one) for one in row.get("caches", ()))
+    return Provider(**{**row, **lists, "name": name, "exceptions": exceptions, "caches": caches})

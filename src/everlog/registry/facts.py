@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,20 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caching:
+    """How a provider caches prompts."""
+
+    models: str = ""
+    """A pattern of the ids of models that it holds for."""
+    marks: Literal["none", "breakpoints", "blocks"] = "none"
+    """What may say where a prompt is to be cached: breakpoints that stay where they are, or blocks that may move."""
+    idle_s: float | None = None
+    """Silence after which what was cached is certainly gone; None where nobody promises that."""
+    long_s: float | None = None
+    """The same where it is kept for the longer of the provider's lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """Where models are served, and what is particular there."""
 
@@ -69,5 +84,7 @@ class Provider:
     """How it spells fields that others spell otherwise."""
     exceptions: tuple[tuple[str, str], ...] = ()
     """Patterns of ids of models, and the protocol for these."""
+    caches: tuple[Caching, ...] = ()
+    """How it caches prompts; the first that fits a model holds for it."""
     local: bool = False
     """Whether it serves whatever its user has put there."""

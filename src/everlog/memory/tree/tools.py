@@ -69,7 +69,8 @@ class Tools:
         self._store = store
         self._tenant = tenant
         self._thread = thread
-        self._view = view
+        self.view = view
+        """What the agent is shown now."""
         self._search = search
         self._mask = mask
         self._searches_left = search_cap
@@ -126,7 +127,7 @@ class Tools:
                 log_refused("cap")
                 return f"No more searches in this turn; {self._search_cap} were run. Use zoom instead."
             try:
-                found = search(self._store, self._tenant, self._thread, words, before, view=self._view, mask=self._mask)
+                found = search(self._store, self._tenant, self._thread, words, before, view=self.view, mask=self._mask)
             except Mistake as error:
                 return str(error)
             self._searches_left -= 1

@@ -1,0 +1,94 @@
+"""One turn at a time: of a thread, in all processes, and of a chat, in this one.
+
+In this process names are taken and left; between processes a lease is (`pump/claim.py`), which is renewed while the turn
+runs, and free at once where its process is gone.
+"""
+
+import logging
+import threading
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from functools import partial
+
+from everlog.errors import EverlogError
+from everlog.memory.interface import Subject
+from everlog.pump.claim import Lease, LeaseLost, claim, finish, marks, renew, this_worker
+from everlog.store import Store, Unit
+
+LEASE_S = 60.0
+"""How long a thread stays taken if the machine that holds it goes away."""
+RENEW_S = 20.0
+
+TURN = "turn"
+"""The name under which the lease stands among those of memories."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Places:
+    """What is taken in this process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: set[Hashable] = set()
+
+    def take(self, names: Iterable[Hashable]) -> bool:
+        """Take all of the names, or none."""
+        wanted = set(names)
+        with self._lock:
+            if wanted & self._taken:
+                return False
+            self._taken |= wanted
+            return True
+
+    def leave(self, names: Iterable[Hashable]) -> None:
+        """Leave what was taken."""
+        with self._lock:
+            self._taken -= set(names)
+
+
+PLACES = Places()
+
+
+def take(unit: Unit, thread: str) -> Lease | None:
+    """Take a thread on for a turn, within a unit; None while another process has it."""
+    return claim(unit, Subject(tenant=unit.tenant, memory=TURN, key=thread), LEASE_S, this_worker())
+
+
+def hold(unit: Unit, lease: Lease) -> None:
+    """Hold on to a thread, within the unit that records something of the turn.
+
+    Raises:
+        LeaseLost: another process took it over.
+    """
+    renew(unit, lease)
+
+
+def leave(unit: Unit, lease: Lease) -> None:
+    """Let go of a thread, unless it was lost."""
+    with suppress(LeaseLost):
+        finish(unit, lease, None, seen=marks(unit, lease))
+
+
+class Heartbeat:
+    """Renews the lease of one turn, in a thread of its own, until it is stopped."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="everlog-turn", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more."""
+        self._stopped.set()
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(RENEW_S):
+            try:
+                self._store.write(self._lease.subject.tenant, partial(hold, lease=self._lease), name="turn.renew")
+            except LeaseLost:
+                return
+            except EverlogError as error:
+                _logger.warning("the lease of a turn was not renewed", extra={"error": type(error).__name__})

@@ -1,0 +1,37 @@
+"""How a memory is: what it could not do, what waits, and what its next prompt depends on. Counts, never text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """A memory at one moment."""
+
+    trouble: Mapping[str, int]
+    """How often a turn went on in spite of trouble: `prepare`, `record`, `derive`."""
+    last_error: str | None
+    """The class of the last of it."""
+    waiting: int
+    """Messages that could not be recorded yet."""
+    is_open: bool
+    """Whether a turn waits for somebody to approve a call."""
+    epoch: int | None
+    """Number of the epoch that the last prompt was in; None before the first, or where it was made without the database."""
+    reason: str | None
+    """Why that epoch opened."""
+    turns_when: str | None
+    """What would open the next one."""
+    memory_bytes: int
+    """What memory took in the last prompt."""
+    hidden: int
+    """How many of the oldest messages nothing in it stood for."""
+    placeholders: int
+    """Lines in it whose words were not built yet."""
+    unbuilt: int
+    """About how many lines are left to build, as the last run in this process left them."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.waiting and not any(self.trouble.values())

@@ -1,0 +1,259 @@
+"""A turn, as a program: record what the user says, ask, run tools, ask again, and record each word as it is said.
+
+It yields the chat's effects, so that the chat's drivers run it, blocking or on an event loop; what it does on the
+database are effects too. However it ends, the log says what was said: a reply that broke off is kept as far as it came.
+"""
+
+import logging
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from everlog.chat import loop, rounds
+from everlog.chat.cancel import Cancel
+from everlog.chat.effects import Abandoned, Invoke, Program, Sleep
+from everlog.chat.loop import OnChunk
+from everlog.chat.message import ChatMessage
+from everlog.chat.pending import open_calls
+from everlog.chat.state import State
+from everlog.clock import monotonic
+from everlog.context import Context, Terms
+from everlog.context.values import Status
+from everlog.conversation import asking
+from everlog.conversation.gate import PLACES
+from everlog.conversation.options import Options
+from everlog.conversation.overhearing import overheard
+from everlog.conversation.partners import as_messages, beside
+from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
+from everlog.conversation.recollection import Recollection
+from everlog.conversation.recorder import Piece, Recorder, Turn
+from everlog.conversation.spending import Purse
+from everlog.conversation.toolbox import Toolbox
+from everlog.errors import Busy, Cancelled, ContextTooLong
+from everlog.log import TurnState
+from everlog.messages import Message
+from everlog.protocols.exchange import Said, Usage
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
+"""How often is looked whether the turn before has ended."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What the turns of one memory share."""
+
+    options: Options
+    recorder: Recorder
+    recollection: Recollection
+    purse: Purse
+    redact: Callable[[Message], Message]
+    place: Hashable
+    """The thread, as this process knows it."""
+
+
+class Going:
+    """A turn under way."""
+
+    def __init__(self, room: Room, state: State, toolbox: Toolbox, turn: Turn, *, is_resumed: bool = False) -> None:
+        self.turn = turn
+        self.is_parked = False
+        """Whether it waits for somebody to approve a call."""
+        self._room = room
+        self._state = state
+        self._toolbox = toolbox
+        self._is_resumed = is_resumed
+        self._numbers = Numbers()
+        self._told = 0
+        """How many of the chat's messages are recorded."""
+        self._billed = len(state.ledger)
+        self._context: Context | None = None
+        self._terms: Terms | None = None
+        self._is_out = False
+        """Whether nobody said yet what became of the last request."""
+        self._heard: list[str] = []
+        self._was_too_long = False
+
+    def run(self, *, stream: bool = False, on_chunk: OnChunk | None = None) -> Program[ChatMessage]:
+        """Go on until the model has answered, or a call waits for approval; return the last message."""
+        self.is_parked = False
+        names = (self._room.place, id(self._state))
+        yield from self._enter(names)
+        try:
+            reply = yield from self._rounds(stream, on_chunk)
+        except GeneratorExit:  # nobody runs it any more; the next turn closes this one
+            self._leave(names)
+            raise
+        except BaseException as error:
+            yield from self._fail(error)
+            yield Invoke(self._leave, (names,), blocking=True)
+            raise
+        yield Invoke(self._leave, (names,), blocking=True)
+        return reply
+
+    def _leave(self, names: Sequence[Hashable]) -> None:
+        try:
+            self._toolbox.close()
+            self._room.recorder.release(self.turn)
+        finally:
+            PLACES.leave(names)
+
+    def _enter(self, names: Sequence[Hashable]) -> Program[None]:
+        """Wait until the thread is free, and begin.
+
+        Raises:
+            Busy: it is not, for too long.
+        """
+        recorder, pause = self._room.recorder, FIRST_PAUSE_S
+        begin = recorder.reopen if self._is_resumed else recorder.begin
+        until = monotonic() + self._room.options.wait_s
+        while True:
+            if PLACES.take(names):
+                begun = False
+                try:
+                    begun = yield Invoke(begin, (self.turn,), blocking=True)
+                finally:
+                    if not begun:
+                        PLACES.leave(names)
+                if begun:
+                    break
+            if monotonic() >= until:
+                raise Busy(
+                    f"another turn of thread {recorder.key!r} is under way and did not end within "
+                    f"{self._room.options.wait_s:g} s; try again, or give a longer wait_s"
+                )
+            yield Sleep(pause, Cancel())
+            pause = min(LONGEST_PAUSE_S, pause * 2)
+        self._room.recollection.begin()
+        if not self._is_resumed:
+            self._room.recollection.add([Said(messages=self.turn.opening.messages)])
+
+    def _rounds(self, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
+        while True:
+            state = yield from self._prepare()
+            if self._is_resumed and open_calls(state.messages):
+                reply = _last_reply(state)
+            else:
+                reply = yield from self._ask(state, stream, on_chunk)
+                yield from self._record_reply(reply)
+                if not reply.calls:
+                    return reply
+            self._is_resumed = False
+            if not loop.is_waiting(state):
+                yield from rounds.run_tools(state)
+                self._state.tool_options = state.tool_options
+                yield from self._record_results(state)
+            if open_calls(state.messages):
+                self._is_resumed = self.is_parked = True
+                return _last_reply(state)
+
+    def _prepare(self) -> Program[State]:
+        """Compile the next request into the chat's messages, and return the chat as it is for that request."""
+        room, chat = self._room, self._state
+        mine = self._toolbox.tools(takes=asking.takes_tools(chat, room.options.past))
+        state = beside(chat, mine)
+        terms = replace(asking.terms_of(state, room.options), too_long=self._was_too_long)
+        self._context = yield Invoke(room.recorder.prepare, (self.turn, terms), blocking=True)
+        if self._context is None:
+            said = room.recollection.said(terms.head.instructions, terms.consumer.budget)
+        else:
+            said = self._context.said
+            room.recollection.keep(self._context, len(terms.head.instructions))
+            self._toolbox.show(self._context.shown, self.turn)
+        self._terms = replace(terms, open_at=self.turn.at)
+        chat.messages[:] = as_messages(said)
+        self._told = len(chat.messages)
+        return asking.cached(state, terms.marking)
+
+    def _ask(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
+        """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
+        yield Invoke(self._room.purse.check, blocking=True)
+        self._heard, self._is_out = [], True
+        asked = loop.generate(state, stream=stream or on_chunk is not None)
+        try:
+            return (yield from overheard(asked, self._heard, on_chunk))
+        except ContextTooLong:
+            if self._was_too_long or self._context is None:
+                raise
+        yield from self._record(Piece(), status="failed")
+        self._was_too_long = True
+        try:
+            state = yield from self._prepare()
+        finally:
+            self._was_too_long = False
+        self._is_out = True
+        asked = loop.generate(state, stream=stream or on_chunk is not None)
+        return (yield from overheard(asked, self._heard, on_chunk))
+
+    def _record_reply(self, reply: ChatMessage) -> Program[None]:
+        parts = of_reply(
+            reply.said,
+            tools=self._toolbox.names,
+            position=self.turn.next,
+            numbers=self._numbers,
+            redact=self._room.redact,
+        )
+        ended = TurnState.PARTIAL if reply.finish == "length" else TurnState.COMPLETE
+        state = TurnState.OPEN if reply.calls else ended
+        self._told += 1
+        self._room.recollection.add([reply.said])
+        usage = reply.reply.usage if reply.reply is not None else None
+        yield from self._record(_piece(parts, state), status="answered", usage=usage)
+
+    def _record_results(self, state: State) -> Program[None]:
+        fresh = [message.said for message in state.messages[self._told :]]
+        self._told = len(state.messages)
+        parts = of_results(
+            fresh,
+            tools=self._toolbox.names,
+            position=self.turn.next,
+            numbers=self._numbers,
+            redact=self._room.redact,
+        )
+        self._room.recollection.add(fresh)
+        if parts.entries or parts.held:
+            yield from self._record(_piece(parts, TurnState.OPEN))
+
+    def _fail(self, error: BaseException) -> Program[None]:
+        """Record what came before it failed, and how the turn ended."""
+        results = [one.said for one in self._state.messages[self._told :] if one.role == "tool"]
+        redact, tools = self._room.redact, self._toolbox.names
+        parts = of_results(results, tools=tools, position=self.turn.next, numbers=self._numbers, redact=redact)
+        words = "".join(self._heard) if self._is_out else ""
+        broken = (redact(Message(kind="assistant", text=words)),) if words else ()
+        came = bool(parts.entries or broken or self.turn.said)
+        state = TurnState.PARTIAL if came else TurnState.ABORTED
+        status: Status | None = None
+        if self._is_out:
+            status = "cancelled" if isinstance(error, Cancelled | Abandoned) else "failed"
+        self._room.recollection.add([*results, *(Said(messages=(one,)) for one in broken)])
+        piece = Piece(messages=(*parts.entries, *broken), held=parts.held, state=state)
+        try:
+            yield from self._record(piece, status=status)
+        except GeneratorExit:
+            raise
+        except Exception as trouble:  # noqa: BLE001 -- the error that matters is the first
+            _logger.warning("the end of a turn was not recorded", extra={"error": type(trouble).__name__})
+
+    def _record(self, piece: Piece, *, status: Status | None = None, usage: Usage | None = None) -> Program[None]:
+        ledger = self._state.ledger.attempts
+        attempts, self._billed = ledger[self._billed :], len(ledger)
+        self._is_out = self._is_out and status is None
+        whole = replace(
+            piece,
+            terms=self._terms,
+            context=self._context,
+            status=status,
+            model=self._state.route.name,
+            usage=usage,
+            attempts=attempts,
+        )
+        yield Invoke(self._room.recorder.record, (self.turn, whole), blocking=True)
+
+
+def _piece(parts: Parts, state: TurnState) -> Piece:
+    return Piece(messages=parts.entries, held=parts.held, state=state)
+
+
+def _last_reply(state: State) -> ChatMessage:
+    return next(message for message in reversed(state.messages) if message.role == "assistant")

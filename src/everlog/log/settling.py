@@ -1,0 +1,50 @@
+"""Turns that are open, and how they are closed without anything more being said."""
+
+from dataclasses import dataclass
+
+from everlog.log import rows
+from everlog.log.threads import ThreadRow
+from everlog.log.turns import TurnState
+from everlog.messages import KINDS
+from everlog.store import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """The last turn of a thread, while its reply is still being made."""
+
+    turn: int
+    first: int
+    """Position of its first entry."""
+
+
+def open_turn(unit: Unit, thread: ThreadRow) -> OpenTurn | None:
+    """Return the last turn of a thread if it is the thread's own and open."""
+    if not thread.turns:
+        return None
+    number = thread.turns - 1
+    found = unit.row(rows.TURNS, thread=thread.id, start=number, stop=number + 1)
+    if found is None or found[4] != TurnState.OPEN:
+        return None
+    return OpenTurn(number, int(found[3]))
+
+
+def settle(unit: Unit, thread: ThreadRow, turn: int, state: TurnState) -> None:
+    """Set the state of one of the thread's own turns."""
+    unit.run(rows.SET_TURN, {"thread": thread.id, "number": turn, "new_state": int(state)})
+
+
+def close_open(unit: Unit, thread: ThreadRow) -> TurnState | None:
+    """Close the last turn if it was left open: partial if anything was answered in it, else aborted."""
+    found = open_turn(unit, thread)
+    if found is None:
+        return None
+    prints = [
+        row
+        for owner, start, stop in thread.spans(found.first, thread.next)
+        for row in unit.rows(rows.PRINTS, thread=owner, start=start, stop=stop)
+    ]
+    is_answered = any(KINDS[row[0]] in ("assistant", "tool_call") for row in prints)
+    state = TurnState.PARTIAL if is_answered else TurnState.ABORTED
+    settle(unit, thread, found.turn, state)
+    return state
