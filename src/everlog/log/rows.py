@@ -425,7 +425,18 @@ THREAD_COUNT = scoped(thread).select(func.count()).where(thread.c.key.is_not(Non
 MEDIA_TOTALS = scoped(blob).select(func.count(), func.sum(blob.c.size)).where(blob.c.body.is_not(None))
 
 _SPENT = ("requests", "unpriced", "tokens_in", "tokens_out", "tokens_read", "tokens_written", "nano_usd")
-ADD_SPEND = scoped(spend).add(to=_SPENT)
+PUT_SPEND = scoped(spend).insert(ignore=True)
+ADD_SPEND = (
+    scoped(spend)
+    .update()
+    .where(
+        spend.c.thread == bindparam("of_thread"),
+        spend.c.day == bindparam("of_day"),
+        spend.c.purpose == bindparam("of_purpose"),
+        spend.c.model == bindparam("of_model"),
+    )
+    .values({spend.c[name]: spend.c[name] + bindparam(f"more_{name}") for name in _SPENT})
+)
 _summed = (spend.c.purpose, *(func.sum(spend.c[name]) for name in _SPENT))
 SPENT = scoped(spend).select(*_summed).group_by(spend.c.purpose)
 SPENT_ON = scoped(spend).select(*_summed).where(spend.c.thread == _by_thread).group_by(spend.c.purpose)

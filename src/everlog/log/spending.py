@@ -72,22 +72,24 @@ def spend(
     """
     usage = usage or Usage()
     row = None if thread is None else ask(unit, thread)()
-    unit.run(
-        rows.ADD_SPEND,
-        {
-            "thread": "" if row is None else row.id,
-            "day": (unit.now - _EPOCH).days,
-            "purpose": int(purpose),
-            "model": model[:_MODEL_CHARS],
-            "requests": 1,
-            "unpriced": int(cost_usd is None),
-            "tokens_in": _count(usage.input),
-            "tokens_out": _count(usage.output),
-            "tokens_read": _count(usage.cache_read),
-            "tokens_written": _count(usage.cache_write),
-            "nano_usd": _count(None if cost_usd is None else round(cost_usd * NANO)),
-        },
-    )
+    key = {
+        "thread": "" if row is None else row.id,
+        "day": (unit.now - _EPOCH).days,
+        "purpose": int(purpose),
+        "model": model[:_MODEL_CHARS],
+    }
+    more = {
+        "requests": 1,
+        "unpriced": int(cost_usd is None),
+        "tokens_in": _count(usage.input),
+        "tokens_out": _count(usage.output),
+        "tokens_read": _count(usage.cache_read),
+        "tokens_written": _count(usage.cache_write),
+        "nano_usd": _count(None if cost_usd is None else round(cost_usd * NANO)),
+    }
+    unit.run(rows.PUT_SPEND, key | dict.fromkeys(more, 0))
+    named = {f"of_{name}": value for name, value in key.items()}
+    unit.run(rows.ADD_SPEND, named | {f"more_{name}": value for name, value in more.items()})
 
 
 def spent(unit: Unit, thread: str | None = None) -> Mapping[Purpose, Spent]:

@@ -5,6 +5,7 @@ failure of one of the kinds that the pump tells apart, with what it took. The ch
 left; when to ask again is the pump's to decide, or the two would multiply.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,8 @@ _TOKENS_A_BYTE = 4
 model that does not end."""
 _THINKING_TOKENS = 16_000
 """What a model that thinks may think besides."""
+
+_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 
 Make = Callable[[], Chat]
 
@@ -127,8 +130,9 @@ class ChatCompactor:
     def __call__(self, request: Request) -> Reply:
         chat = self._chat()
         said: list[ChatMessage] = []
+        mark = request.shared if takes_marks(chat) else 0
         for n, message in enumerate(request.messages or request.source, 1):
-            said.append(ChatMessage(said=Said(messages=(message,), cached=n == request.shared)))
+            said.append(ChatMessage(said=Said(messages=(message,), cached=n == mark)))
         chat.messages = said
         if request.schema is not None:
             chat.with_schema(dict(request.schema))
@@ -170,6 +174,18 @@ class ChatCompactor:
                 wait = error.retry_after_s
                 retry_at = None if wait is None else chat.config.clock.now() + timedelta(seconds=wait)
                 return Failure(kind="unavailable", retry_at=retry_at, bills=bills)
+
+
+def takes_marks(chat: Chat) -> bool:
+    """Return whether the end of a prefix must be marked for a model's cache, and may be.
+
+    Anthropic reads nothing that is not marked, nor does OpenAI from GPT-5.6 on; its older models refuse marks. All others
+    find prefixes by themselves.
+    """
+    if chat.protocol == "anthropic":
+        return True
+    version = _VERSION.match(chat.model.id) if chat.provider.name == "openai" else None
+    return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
 
 
 def output_tokens(chat: Chat, limit_bytes: int | None) -> int | None:

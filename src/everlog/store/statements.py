@@ -66,14 +66,6 @@ class Scoped:
             set_={name: statement.excluded[name] for name in replace},
         )
 
-    def add(self, *, to: Sequence[str]) -> postgresql.Insert:
-        """Insert whole rows; where the primary key exists, add the new values of the named columns to the old ones."""
-        statement = postgresql.insert(self.table)
-        return statement.on_conflict_do_update(
-            index_elements=list(self.table.primary_key),
-            set_={name: self.table.c[name] + statement.excluded[name] for name in to},
-        )
-
     def update(self) -> Update:
         """Update the tenant's rows; name conditions and values on the result."""
         return update(self.table).where(self._mine)
