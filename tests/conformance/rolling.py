@@ -16,15 +16,15 @@ from everlog.store import Store, Unit
 from everlog.testing import EchoSummary, MemoryCase
 
 TENANT = "ada"
-SMALL = Settings(threshold_tokens=200, min_recent=2, cap_chars=2_000, piece_bytes=1_200)
+SMALL = Settings(threshold_tokens=600, min_recent=2, cap_chars=2_000, piece_bytes=1_200)
 _names = count()
 
 
-def words(n: int, size: int = 300) -> str:
+def words(n: int, size: int = 500) -> str:
     return f"message {n} " + f"word{n} " * (size // 7)
 
 
-def talk(n: int, *, user: str = "ada", size: int = 300) -> NewTurn:
+def talk(n: int, *, user: str = "ada", size: int = 500) -> NewTurn:
     """A turn with a call and its result in it."""
     call = Message(
         kind="tool_call", text='look {"n": 1}', parts=(Call(call_id=f"c{n}", name="look", arguments='{"n": 1}'),)

@@ -148,12 +148,12 @@ def _smaller(outline: Outline, cap: int) -> Outline | None:
     if closed:
         return _demoted(outline, "commitments", min(closed, key=lambda n: outline.commitments[n].pointer), cap)
     left = [
-        (item.pointer, name, n)
-        for name in ("decisions", "commitments", "uncertainties")
+        (item.pointer, rank, name, n)
+        for rank, name in enumerate(("decisions", "uncertainties", "commitments"))
         for n, item in enumerate(getattr(outline, name))
     ]
     if left:
-        _, name, n = min(left)
+        *_, name, n = min(left)
         return _demoted(outline, name, n, cap)
     return None
 

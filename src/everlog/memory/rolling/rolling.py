@@ -161,7 +161,8 @@ class Rolling:
                 found, reason = replies.read(reply, replies.Asked(state.outline, state.start, state.stop, cap))
                 if found is not None:
                     after = self._after(state, found)
-                    if len(render(after)) < state.said_chars:
+                    # The last one is kept all the same: no summary is shown in place of fewer words than it has.
+                    if len(render(after)) < state.said_chars or len(step.tries) + 1 == TRIES:
                         return Accept(rows=(self._made(state, after, step, reply.model),))
                     reason = replies.NO_SMALLER
                 attempt = Try(text=reply.text, size_bytes=size_bytes(reply.text), reason=reason, usage=reply.usage)
