@@ -114,9 +114,7 @@ def _drafted(reading: Reading, epoch: Epoch, held: Sequence[Held], entries: Sequ
     pieces = []
     if seen is not None:
         ref = f"0-{epoch.cut - 1}"
-        pieces = past_pieces(
-            seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none"
-        )
+        pieces = past_pieces(seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none")
     past = len(pieces)
     if epoch.repeat is not None and (entry := reading.entry(epoch.repeat)) is not None:
         pieces.append(repeated(entry, shape, terms.open_at))

@@ -19,7 +19,7 @@ from everlog.pump import rows
 from everlog.pump.due import LONGEST_LEASE_S, enter
 from everlog.store import Unit
 
-OF_THREADS = ("tree",)
+OF_THREADS = ("tree", "rolling")
 """Memories whose subjects are threads, by their ids; what is noted of one is erased with it."""
 
 SLEEP_S = 10.0
