@@ -33,7 +33,7 @@ from everlog.memory.tree.clauses import GAP
 from everlog.memory.tree.lines import LIMIT_BYTES, tag_of
 from everlog.memory.tree.nodes import children_of, label_of, level_of, parse_label, start_of
 from everlog.messages import JSON
-from everlog.surfaces.cli.worker import named
+from everlog.surfaces.cli.compactors import named
 from everlog.tokens import cut, size_bytes
 
 BUDGET_BYTES = 8_000

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from everlog.chat.routes import ChatConfig
     from everlog.chat.tools import Tool, ToolCall, tool
     from everlog.clock import Clock, SystemClock
+    from everlog.conversation.costs import Costs
     from everlog.conversation.database import Everlog, Overview, Redactor, open  # noqa: A004 -- reads as `everlog.open`
     from everlog.conversation.intake import Added
     from everlog.conversation.stats import Stats
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         PartTooLarge,
         PaymentRequired,
         PendingCalls,
+        ProtocolError,
         ProviderFailed,
         ProviderTimeout,
         ProviderTrouble,
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
         UnsupportedAttachment,
     )
     from everlog.importers import Problem, Reading, read
-    from everlog.log import Appended, NewTurn, Receipt, TurnState
+    from everlog.log import Appended, NewTurn, Receipt, Spent, TurnState
     from everlog.messages import Call, Conversation, Entry, Media, Message, Origin, Result, Unknown
     from everlog.protocols.exchange import Usage
     from everlog.store.keys import KeyProvider, MasterKeys
@@ -79,6 +81,7 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "everlog.conversation.database": ("Everlog", "Overview", "Redactor", "open"),
     "everlog.conversation.thread": ("Thread",),
+    "everlog.conversation.costs": ("Costs",),
     "everlog.conversation.tree": ("Tree",),
     "everlog.conversation.intake": ("Added",),
     "everlog.conversation.stats": ("Stats",),
@@ -94,7 +97,7 @@ _HOME = {
     "everlog.chat.effects": ("Timeouts",),
     "everlog.chat.retries": ("Retry",),
     "everlog.importers": ("Problem", "Reading", "read"),
-    "everlog.log": ("Appended", "NewTurn", "Receipt", "TurnState"),
+    "everlog.log": ("Appended", "NewTurn", "Receipt", "Spent", "TurnState"),
     "everlog.messages": ("Call", "Conversation", "Entry", "Media", "Message", "Origin", "Result", "Unknown"),
     "everlog.protocols.exchange": ("Usage",),
     "everlog.store.keys": ("KeyProvider", "MasterKeys"),
@@ -120,6 +123,7 @@ _HOME = {
         "PartTooLarge",
         "PaymentRequired",
         "PendingCalls",
+        "ProtocolError",
         "ProviderFailed",
         "ProviderTimeout",
         "ProviderTrouble",
@@ -160,6 +164,7 @@ __all__ = [
     "ContextTooLong",
     "Conversation",
     "Cost",
+    "Costs",
     "Damaged",
     "Entry",
     "Erased",
@@ -183,6 +188,7 @@ __all__ = [
     "PaymentRequired",
     "PendingCalls",
     "Problem",
+    "ProtocolError",
     "ProviderFailed",
     "ProviderTimeout",
     "ProviderTrouble",
@@ -195,6 +201,7 @@ __all__ = [
     "Result",
     "Retry",
     "SchemaMismatch",
+    "Spent",
     "Stats",
     "StoreUnavailable",
     "SystemClock",

@@ -12,6 +12,7 @@
     │   ├── BadImport           a file, or a conversation in it, that cannot be read
     │   ├── PendingCalls        calls of a chat's last response have no result yet
     │   ├── MissingCredentials  no key for a model's provider, or one that cannot be sent
+    │   ├── ProtocolError       a chat, or a fallback of it, that does not speak the protocol that is required
     │   └── KeyTrouble          a master key is missing, malformed, or opens nothing here
     └── Trouble               the world is in the way: disk, lock, server, damage
         ├── StoreUnavailable    the database cannot be reached or written now; nothing was stored
@@ -112,6 +113,10 @@ class PendingCalls(Mistake):
 
 class MissingCredentials(Mistake):
     """A provider wants a key, and none was given, or it is one that no header can carry."""
+
+
+class ProtocolError(Mistake):
+    """One protocol is required, and a chat, or one of its fallbacks, speaks another; nothing was sent."""
 
 
 class Trouble(EverlogError):

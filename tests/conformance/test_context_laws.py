@@ -7,7 +7,6 @@ both come to must be the same bytes. The rules of the protocols are those of `te
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
 from functools import partial
 from itertools import count
 
@@ -27,7 +26,7 @@ from everlog import Everlog, context, log
 from everlog.context import Consumer, Context, Head, Held, Terms
 from everlog.context.codec import encode
 from everlog.log import NewTurn, TurnState
-from everlog.messages import Call, Message, Origin, Result
+from everlog.messages import JSON, Call, Message, Origin, Result
 from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Raw, Said, Settings, Usage
 from everlog.store import Store, Unit
@@ -112,7 +111,7 @@ class Conversing(RuleBasedStateMachine):
         words = said("assistant", size)
         held = []
         if raw:
-            item = {"role": "assistant", "content": words.text, "annotations": [next(self.numbers)]}
+            item: JSON = {"role": "assistant", "content": words.text, "annotations": [next(self.numbers)]}
             reply = Said(messages=(words,), raw=Raw(protocol="chat_completions", items=(item,)))
             position = self.thread.row().next
             held = [Held(position=position, n=self.held_at[position], kind="reply", covers=1, said=(reply,))]
@@ -233,8 +232,8 @@ def result(name: str, size: int) -> Message:
     return Message(kind="tool_result", text="r" * size, parts=(Result(call_id=name, name="look"),))
 
 
-def wire_call(name: str) -> dict:
-    function = {"name": "look", "arguments": '{"q":"xxxxx"}'}
+def wire_call(name: str) -> JSON:
+    function: JSON = {"name": "look", "arguments": '{"q":"xxxxx"}'}
     return {
         "role": "assistant",
         "content": None,
@@ -281,4 +280,3 @@ def test_prompts_grow_at_their_end_within_their_budget_until_an_epoch_turns(data
     names = {"first": database.open(), "second": database.open(), "tenants": tenants, "seen": Counter()}
     machine = type("ConversingHere", (Conversing,), names)
     run_state_machine_as_test(machine, settings=effort(database))
-    print(names["seen"])

@@ -38,6 +38,7 @@ PUBLIC = sorted(
         "ContextTooLong",
         "Conversation",
         "Cost",
+        "Costs",
         "Damaged",
         "Entry",
         "Erased",
@@ -61,6 +62,7 @@ PUBLIC = sorted(
         "PaymentRequired",
         "PendingCalls",
         "Problem",
+        "ProtocolError",
         "ProviderFailed",
         "ProviderTimeout",
         "ProviderTrouble",
@@ -73,6 +75,7 @@ PUBLIC = sorted(
         "Result",
         "Retry",
         "SchemaMismatch",
+        "Spent",
         "Stats",
         "StoreUnavailable",
         "SystemClock",
@@ -131,7 +134,7 @@ def test_the_public_names_are_the_pinned_ones():
 def test_what_a_program_imports_to_pump_with_a_model_is_where_the_documentation_says():
     """Not among the names of `everlog` itself, where `Result` is a tool's and options could be anything's."""
     assert set(everlog.pump.__all__) == {
-        *("Hold", "Options", "Progress", "Ran", "Result", "Worked", "Worker", "run"),
+        *("Hold", "Options", "Progress", "Ran", "Result", "Worked", "Worker", "run", "compactor_of"),
         *("Calls", "LeaseLost", "mark", "mark_rolling", "mark_tree", "waiting"),
     }
 

@@ -54,6 +54,7 @@ TESTED = {
     35: f"{MODELS}::test_short_messages_are_built_at_once_even_after_one_that_never_is",
     38: f"{MODELS}::test_while_nothing_can_be_built_a_view_shows_placeholders_and_the_run_says_why_and_it_goes_on_later",
     39: f"{WORKER}::test_a_thread_in_trouble_sleeps_and_the_others_go_on",
+    40: "unit/pump/test_compactors.py::test_what_never_left_is_sent_twice_more_and_then_the_provider_is_down",
     41: f"{ASKING}::test_a_pass_that_takes_too_long_is_given_up_and_a_late_answer_is_dropped",
     42: f"{ASKING}::test_what_is_no_ordinary_error_is_raised_after_the_pass_and_the_other_answers_are_kept",
     43: f"{ASKING}::test_an_error_of_on_result_is_logged_and_ignored_and_any_other_is_raised_after_all_results",
@@ -98,7 +99,7 @@ CANNOT_HAPPEN = {
     86: "the count of entries and the lines are read in one snapshot, so no line lies beyond the count",
 }
 
-ELSEWHERE = {40, 49, 84, 85}
+ELSEWHERE = {49, 84, 85}
 """Of requests to a provider, of its batches, and of programs in another language: not of what is here."""
 
 NUMBERS = {*range(1, 88)} - {4, 10, 12, 20, 24, 32, 36, 44, 52, 53, 61, 67, 70, 80}

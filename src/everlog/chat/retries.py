@@ -43,6 +43,8 @@ class Retry:
     """The part of a pause by which it may be longer, by chance, so that many callers do not come back at once."""
     cap_s: float = 30
     """The longest pause; a provider that wants a longer one is not asked again."""
+    on: tuple[type[ProviderTrouble], ...] = TRANSIENT
+    """The errors after which it is."""
 
     def __post_init__(self) -> None:
         expect_number(self.retries, "retries", whole=True)
@@ -59,7 +61,7 @@ def pause_s(retry: Retry, error: ProviderTrouble, tried: int, chance: float) -> 
         tried: how many there were, at least 1.
         chance: random, from 0 to below 1.
     """
-    if tried > retry.retries or not isinstance(error, TRANSIENT) or error.kind in LASTING:
+    if tried > retry.retries or not isinstance(error, retry.on) or error.kind in LASTING:
         return None
     pause = min(retry.cap_s, retry.first_s * 2.0 ** (tried - 1) * (1 + retry.jitter * chance))
     if error.retry_after_s is None:

@@ -1,6 +1,7 @@
 """All that a chat is, between two of its moves: what was said, what is set, what was decided."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any, Literal, TypeAlias
 
 from everlog.chat.cancel import Cancel
@@ -30,6 +31,9 @@ MOMENTS = (
 """When callbacks are called."""
 
 
+_KEPT = ("fallbacks", "fallback_errors", "temperature", "max_output_tokens", "thinking", "caching", "end_user")
+
+
 class State:
     """What the moves of a chat read and change."""
 
@@ -56,6 +60,19 @@ class State:
         self.approvals = Approvals()
         self.cancel = Cancel()
         self.ledger = Ledger()
+
+    def fresh(self) -> "State":
+        """Return the same model and settings, callbacks and recorder included, for a conversation of its own.
+
+        What belongs to a conversation stays behind: messages, tools, the form of answers, what was decided.
+        """
+        made = State(self.config, self.route)
+        for name in _KEPT:
+            setattr(made, name, getattr(self, name))
+        made.provider_options, made.headers = deepcopy(self.provider_options), dict(self.headers)
+        made.hooks = {moment: list(hooks) for moment, hooks in self.hooks.items()}
+        made.ledger = Ledger(self.ledger.recorder)
+        return made
 
     def fire(self, moment: str, *args: Any) -> Program[None]:
         """Call what was registered for a moment, in order."""

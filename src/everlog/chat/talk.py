@@ -1,6 +1,7 @@
 """What one does with a chat beside asking: stage, read, decide, cancel. None of it waits for anything."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self, overload
 
@@ -60,6 +61,25 @@ class Talk(Settings):
                 )
             )
         )
+
+    def fresh(self) -> Self:
+        """Return a new chat with the same model and settings, callbacks included, in which nothing was said yet.
+
+        Tools, the form of answers, and decisions stay behind. The two chats know nothing of each other.
+        """
+        made = copy(self)
+        made._state = self._state.fresh()  # noqa: SLF001 -- a chat of the same class
+        return made
+
+    @property
+    def protocol(self) -> str:
+        """The protocol in which the model is asked."""
+        return self._state.route.protocol
+
+    @property
+    def wires(self) -> tuple[tuple[str, str], ...]:
+        """Provider and protocol of the model, then of each fallback."""
+        return tuple((route.provider.name, route.protocol) for route in (self._state.route, *self._state.fallbacks))
 
     @property
     def messages(self) -> list[ChatMessage]:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from everlog import log
+from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
 from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
@@ -64,9 +65,18 @@ class Overview:
 class Everlog:
     """A tenant's threads in one database."""
 
-    def __init__(self, store: Store, *, tenant: str = DEFAULT_TENANT, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        redactor: Redactor | None = None,
+        required_protocol: str | None = None,
+    ) -> None:
         self.store = store
         self.name = tenant
+        self.required_protocol = known(required_protocol)
+        """The only protocol in which a model may be asked; None where any may."""
         self._redactor = redactor
 
     def __repr__(self) -> str:
@@ -78,11 +88,19 @@ class Everlog:
         Raises:
             Mistake: it is not named by 1 to 64 visible ASCII characters.
         """
-        return Everlog(self.store, tenant=checked(name), redactor=self._redactor)
+        return Everlog(
+            self.store, tenant=checked(name), redactor=self._redactor, required_protocol=self.required_protocol
+        )
 
     def thread(self, key: str) -> Thread:
         """Return the thread with a key; a new one is made by its first append."""
-        return Thread(self.store, self.name, log.checked_key(key), redact=self._redact)
+        return Thread(
+            self.store,
+            self.name,
+            log.checked_key(key),
+            redact=self._redact,
+            required_protocol=self.required_protocol,
+        )
 
     def threads(self) -> Iterator[Overview]:
         """Yield the tenant's threads in the order they were made."""
@@ -250,6 +268,7 @@ def open(  # noqa: A001 -- `everlog.open` reads as it should
     clock: Clock | None = None,
     synchronous: str = "NORMAL",
     encrypting: bool = False,
+    required_protocol: str | None = None,
 ) -> Everlog:
     """Open a database; a file that is not there is made.
 
@@ -261,16 +280,19 @@ def open(  # noqa: A001 -- `everlog.open` reads as it should
         clock: where time and randomness come from.
         synchronous: SQLite's setting. NORMAL survives a crash of the process, FULL a loss of power as well.
         encrypting: open a plain database with keys, to call `encrypt` on it.
+        required_protocol: the only protocol in which models may be asked about its threads, such as `chat_completions`;
+            a chat that speaks another is refused before any request.
 
     Raises:
         SchemaMismatch: the database is of another version.
         KeyTrouble: keys are missing, or given for a database that is not encrypted.
         StoreUnavailable: it cannot be reached, or the folder does not exist.
     """
+    known(required_protocol)
     store = open_store(
         database, keys=keys, clock=clock or SystemClock(), synchronous=synchronous, encrypting=encrypting
     )
-    return Everlog(store, tenant=tenant, redactor=redactor)
+    return Everlog(store, tenant=tenant, redactor=redactor, required_protocol=required_protocol)
 
 
 def _due(unit: Unit, thread: str, count: int) -> None:

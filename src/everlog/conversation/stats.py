@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from everlog import log
+from everlog.conversation.costs import Costs, costs
 from everlog.messages import KINDS
 from everlog.pump import rows as pump_rows
 from everlog.store import Unit
@@ -25,6 +26,8 @@ class Stats:
     media: int
     """Images, sounds and files that are stored."""
     media_bytes: int
+    cost: Costs
+    """What was spent on models, erased threads left out."""
 
 
 def stats(unit: Unit) -> Stats:
@@ -39,6 +42,7 @@ def stats(unit: Unit) -> Stats:
         kinds={KINDS[kind]: count for kind, count, _ in kinds},
         media=media,
         media_bytes=media_bytes,
+        cost=costs(unit),
     )
 
 

@@ -1,23 +1,24 @@
 """One endless conversation, as a program holds it: append, read, fork, and what is derived from it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import NoneType
+from typing import Any
 
 from everlog import jsonl, log
+from everlog.conversation.costs import Costs, costs_of
 from everlog.conversation.rolling import Rolling
 from everlog.conversation.tree import Tree
 from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
 from everlog.log.threads import END
 from everlog.memory import tree
-from everlog.memory.interface import Compactor
-from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
 from everlog.messages import Entry, Kind, Message, Origin, Unknown
-from everlog.pump import Options, Progress, Ran, mark_tree, run
+from everlog.pump import Options, Progress, Ran, compactor_of, mark_tree, run
+from everlog.pump.compactors import EXTRACTIVE, Given
 from everlog.store import Store, Unit
 
 PAGE = 1000
@@ -28,11 +29,14 @@ Redact = Callable[[Message], Message]
 class Thread:
     """A thread of a tenant. Made by the first append; until then it is empty and cannot be read."""
 
-    def __init__(self, store: Store, tenant: str, key: str, *, redact: Redact) -> None:
+    def __init__(
+        self, store: Store, tenant: str, key: str, *, redact: Redact, required_protocol: str | None = None
+    ) -> None:
         self.key = key
         self._store = store
         self._tenant = tenant
         self._redact = redact
+        self._required_protocol = required_protocol
         self._id: str | None = None
 
     def __repr__(self) -> str:
@@ -158,7 +162,13 @@ class Thread:
     def fork(self, at: int, key: str, *, title: str | None = None) -> "Thread":
         """Return a new thread that shares the entries below `at` and goes its own way from there."""
         expect(at, int, "the position to fork at is an int")
-        made = Thread(self._store, self._tenant, log.checked_key(key), redact=self._redact)
+        made = Thread(
+            self._store,
+            self._tenant,
+            log.checked_key(key),
+            redact=self._redact,
+            required_protocol=self._required_protocol,
+        )
         said = None if title is None else self._redact(Message(kind="note", text=title)).text
         unit = partial(_fork, thread=self.id, at=at, key=key, title=said)
         made._id = self._store.write(self._tenant, unit, name="log.fork")
@@ -166,24 +176,38 @@ class Thread:
 
     def pump(
         self,
-        compactor: Compactor | None = None,
+        compactor: Given = EXTRACTIVE,
         *,
+        compactor_options: Mapping[str, Any] | None = None,
         options: Options | None = None,
         on_progress: Progress | None = None,
     ) -> Ran:
         """Build the lines of the tree that are still missing; a model is asked several requests at once.
 
         Args:
-            compactor: answers what needs a compactor; the built-in one, which needs no model, if None.
+            compactor: answers what needs a compactor: the name of a model, a `Chat`, a function that makes one, or any
+                compactor; by default the built-in one, which needs no model.
+            compactor_options: how to reach a model that is named: `provider`, `protocol`, `assume_model_exists`,
+                `base_url`, `api_key`, `config`, as `Chat` takes them.
             options: hooks, called in this thread, and limits.
             on_progress: told after each write: lines built, and about how many are left.
 
         Raises:
+            ProtocolError: another protocol than the required one would be spoken; nothing was sent.
+            Mistake: there is no such model, option or key, or the provider turns every request down.
             PumpTimeout: a pass took too long; what was built stays, and the next call goes on.
         """
-        compactor = compactor or Extractive()
-        memory = TreeMemory.of(compactor)
-        return run(self._store, self._tenant, self.id, memory, compactor, options=options, on_progress=on_progress)
+        asked = compactor_of(compactor, options=compactor_options, required_protocol=self._required_protocol)
+        memory = TreeMemory.of(asked)
+        return run(self._store, self._tenant, self.id, memory, asked, options=options, on_progress=on_progress)
+
+    def cost(self) -> Costs:
+        """Return what models took for this thread: the talk, and what is remembered of it, apart.
+
+        Raises:
+            UnknownThread: there is no such thread.
+        """
+        return costs_of(self._store, self._tenant, self.id)
 
     def verify(self) -> Iterator[Verified]:
         """Check the thread page by page: positions, hashes, turns, large parts, and that its tree can be shown.

@@ -12,8 +12,10 @@ from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
+from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts
 from everlog.log.sessions import answer, answered, join, members
+from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
     checked_key,
@@ -48,9 +50,11 @@ __all__ = [
     "NewTurn",
     "Nothing",
     "Print",
+    "Purpose",
     "Receipt",
     "Said",
     "Sibling",
+    "Spent",
     "Target",
     "ThreadRow",
     "TurnState",
@@ -100,6 +104,8 @@ __all__ = [
     "resume",
     "retire",
     "seen",
+    "spend",
+    "spent",
     "split",
     "thread_count",
     "tombstones",

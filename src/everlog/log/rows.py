@@ -25,6 +25,7 @@ from sqlalchemy import (
     or_,
 )
 
+from everlog.log.purposes import Purpose
 from everlog.log.turns import TurnState
 from everlog.messages import KINDS
 from everlog.store.rows import ID, KEY, TENANT
@@ -186,7 +187,27 @@ response = Table(
 )
 """Where in a thread a response id stands."""
 
-TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response)
+spend = Table(
+    "spend",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False, info=COUNT),
+    Column("purpose", SmallInteger, primary_key=True, autoincrement=False, info={"holds": range(len(Purpose))}),
+    Column("model", KEY, primary_key=True),
+    Column("requests", BigInteger, nullable=False, info=SIZE),
+    Column("unpriced", BigInteger, nullable=False, info=SIZE),
+    Column("tokens_in", BigInteger, nullable=False, info=SIZE),
+    Column("tokens_out", BigInteger, nullable=False, info=SIZE),
+    Column("tokens_read", BigInteger, nullable=False, info=SIZE),
+    Column("tokens_written", BigInteger, nullable=False, info=SIZE),
+    Column("nano_usd", BigInteger, nullable=False, info=SIZE),
+    info=BY_THREAD,
+)
+"""What requests to models took: counts, no text. `day` is counted from 1970 in UTC; the thread is '' where a request is
+for none."""
+
+TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response, spend)
 
 _by_thread: BindParameter[str] = bindparam("thread")
 
@@ -409,3 +430,20 @@ RESPONSE = (
 
 THREAD_COUNT = scoped(thread).select(func.count()).where(thread.c.key.is_not(None))
 MEDIA_TOTALS = scoped(blob).select(func.count(), func.sum(blob.c.size)).where(blob.c.body.is_not(None))
+
+_SPENT = ("requests", "unpriced", "tokens_in", "tokens_out", "tokens_read", "tokens_written", "nano_usd")
+PUT_SPEND = scoped(spend).insert(ignore=True)
+ADD_SPEND = (
+    scoped(spend)
+    .update()
+    .where(
+        spend.c.thread == bindparam("of_thread"),
+        spend.c.day == bindparam("of_day"),
+        spend.c.purpose == bindparam("of_purpose"),
+        spend.c.model == bindparam("of_model"),
+    )
+    .values({spend.c[name]: spend.c[name] + bindparam(f"more_{name}") for name in _SPENT})
+)
+_summed = (spend.c.purpose, *(func.sum(spend.c[name]) for name in _SPENT))
+SPENT = scoped(spend).select(*_summed).group_by(spend.c.purpose)
+SPENT_ON = scoped(spend).select(*_summed).where(spend.c.thread == _by_thread).group_by(spend.c.purpose)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from everlog.messages import JSON, Message
+from everlog.protocols.exchange import Usage
 from everlog.store import Unit
 
 Digest: TypeAlias = str
@@ -46,6 +47,8 @@ class Request:
     """What the answer is to be made of, oldest first. A compactor without a model needs nothing else."""
     messages: tuple[Message, ...] = ()
     """The whole conversation with a model: instructions, context, and the source as it is shown to it."""
+    shared: int = 0
+    """How many of `messages`, from the first, other requests begin with too, so that a provider may cache them."""
     schema: Mapping[str, JSON] | None = None
     """JSON schema of the answer's `arguments`, where it is to be structured."""
     limit_bytes: int | None = None
@@ -80,6 +83,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What one request to a provider took, that is or may be paid for."""
+
+    model: str
+    """Provider and id of the model."""
+    usage: Usage | None = None
+    """Tokens; None where nobody knows."""
+    cost_usd: float | None = None
+    """None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a compactor answered."""
 
@@ -91,6 +106,8 @@ class Answer:
     """Tokens by kind, as the provider counted them."""
     model: str
     """Which model, or which version of a compactor without one, it was."""
+    bills: tuple[Bill, ...] = ()
+    """One for each request that it took; none where nothing is to be paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +117,8 @@ class Failure:
     kind: Literal["unavailable", "refused", "timeout", "unusable"]
     retry_at: datetime | None = None
     """When the provider asked to be tried again."""
+    bills: tuple[Bill, ...] = ()
+    """One for each request that was made in vain, and is or may be paid for."""
 
 
 Reply: TypeAlias = Answer | Failure
@@ -217,6 +236,8 @@ class Compactor(Protocol):
     It is asked by several threads at once. One that is code, needs no waiting and takes a fraction of a millisecond may
     have an attribute `inline = True`; then it is asked in the thread that works on the subject, one request after the
     other, and no limit in time holds for it.
+
+    Where one protocol is required (`everlog.open`), one that is not `inline` must name what it speaks as `protocol`.
 
     What it raises is a fault of its own, not an answer: trouble of a provider is a `Failure`. A `Mistake`, such as a
     model that does not exist, ends the run.

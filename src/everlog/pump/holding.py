@@ -1,12 +1,15 @@
-"""What a run holds: its lease, and answers that are not written yet. All writes of a run are here."""
+"""What a run holds: its lease, answers that are not written yet, and what they cost. All writes of a run are here."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Generic, TypeVar
 
+from everlog import log
 from everlog.clock import monotonic
-from everlog.memory.interface import Accept, Again, Memory, State
+from everlog.log import Purpose
+from everlog.memory.interface import Accept, Again, Bill, Memory, Reply, State, Step
 from everlog.pump import claim as leases
 from everlog.pump import due
 from everlog.pump.claim import Lease
@@ -32,6 +35,7 @@ class Holding(Generic[S]):
         self._tenant = lease.subject.tenant
         self._on_progress = on_progress
         self._accepted: list[Accept] = []
+        self._bills: list[tuple[str | None, Bill]] = []
         self._held_at = monotonic()
 
     @property
@@ -47,16 +51,21 @@ class Holding(Generic[S]):
         """Take an answer in, to be written with the next ones."""
         self._accepted.append(verdict)
 
+    def bill(self, step: Step, reply: Reply) -> None:
+        """Take in what a reply cost, whatever it is worth; it is written with what is written next."""
+        self._bills += [(None if step.span is None else step.span.thread, bill) for bill in reply.bills]
+
     def flush(self) -> None:
-        """Write the answers that wait, if there are any.
+        """Write the answers that wait, if there are any, and what they cost.
 
         Raises:
             LeaseLost: another worker has the subject; nothing was written.
         """
         if not self._accepted:
+            self._pay()
             return
         accepted, self._accepted = self._accepted, []
-        self._write(partial(self._keep, verdicts=accepted), name="pump.write")
+        self._keep(accepted, name="pump.write")
         self.steps += len(accepted)
         self.remaining -= len(accepted)
         if self._on_progress is not None:
@@ -64,7 +73,7 @@ class Holding(Generic[S]):
 
     def keep_try(self, verdict: Again) -> None:
         """Write a try that cannot be used, so that a crash does not pay for it twice."""
-        self._write(partial(self._keep, verdicts=[verdict]), name="pump.try")
+        self._keep([verdict], name="pump.try")
 
     def hold_on(self) -> None:
         """Renew the lease if a third of it has passed since the last write; what waits is written with it."""
@@ -76,6 +85,11 @@ class Holding(Generic[S]):
     def finish(self) -> bool:
         """Let go if nothing is pending now, in the unit that looks; what is marked later is seen by the next run."""
         return self._store.write(self._tenant, self._finish, name="pump.finish")
+
+    def settle(self) -> None:
+        """Write what was paid and is not written yet, whoever has the subject by now, as far as that is possible."""
+        with suppress(Exception):  # what ended the run is the trouble to tell of
+            self._pay()
 
     def release(self, reason: str | None, *, sleep_until: datetime | None = None) -> None:
         """Let go of the subject early, and let nobody look at it before a time."""
@@ -91,12 +105,23 @@ class Holding(Generic[S]):
         self._store.write(self._tenant, act, name=name)
         self._held_at = monotonic()
 
-    def _keep(self, unit: Unit, verdicts: Sequence[Accept | Again]) -> None:
+    def _keep(self, verdicts: Sequence[Accept | Again], name: str) -> None:
+        bills = tuple(self._bills)
+        self._write(partial(self._kept, verdicts=verdicts, bills=bills), name=name)
+        del self._bills[: len(bills)]
+
+    def _pay(self) -> None:
+        if self._bills:
+            self._store.write(self._tenant, partial(_paid, bills=tuple(self._bills)), name="pump.spend")
+            self._bills.clear()
+
+    def _kept(self, unit: Unit, verdicts: Sequence[Accept | Again], bills: Sequence[tuple[str | None, Bill]]) -> None:
         # The thread's row is locked before the subject's, as when entries are appended and marked.
         self._memory.write(unit, self.lease.subject, verdicts)
         for verdict in verdicts:
             for mark in verdict.marks if isinstance(verdict, Accept) else ():
                 due.mark(unit, mark)
+        _paid(unit, bills)
         leases.renew(unit, self.lease)
 
     def _finish(self, unit: Unit) -> bool:
@@ -105,3 +130,8 @@ class Holding(Generic[S]):
         plan = self._memory.plan(state, unit.now, 1)
         leases.renew(unit, self.lease)
         return not plan.steps and leases.finish(unit, self.lease, plan.next_due, seen=seen)
+
+
+def _paid(unit: Unit, bills: Sequence[tuple[str | None, Bill]]) -> None:
+    for thread, bill in bills:
+        log.spend(unit, thread, Purpose.MEMORY, bill.model, bill.usage, bill.cost_usd)

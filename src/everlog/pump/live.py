@@ -140,6 +140,8 @@ def _held(holding: Holding[S], memory: Memory[S], asking: Asking) -> Ran:
             sleep = holding.now() + holding.lease.sleep if isinstance(error, Exception) else None
             holding.release(type(error).__name__, sleep_until=sleep)
         raise
+    finally:
+        holding.settle()
 
 
 def _let_go(holding: Holding[S], ended: Ended) -> Ran:

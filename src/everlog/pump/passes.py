@@ -219,6 +219,8 @@ class Pass(Generic[S]):
         if isinstance(heard.reply, BaseException):
             self._raised(heard.step, heard.reply)
             return None
+        if heard.reply is not None:
+            self._holding.bill(heard.step, heard.reply)
         if not (isinstance(heard.reply, Failure) and heard.reply.kind == "unavailable"):
             self._asking.answered = True
         return self._weigh(heard.step, heard.reply)

@@ -9,15 +9,34 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_KEY_FILE` | `--key-file` | a file with master keys, the newest first |
 | `EVERLOG_MASTER_KEY` | | the same keys themselves, separated by spaces or commas |
 | `EVERLOG_DEBUG` | `--debug` | show where an unexpected error came from |
+| `EVERLOG_CONFIG` | | a file of settings; else `everlog.toml` beside the database |
+| `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
+| `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
+
+In the file:
+
+    required_protocol = "chat_completions"
+
+    [compactor]
+    model = "accounts/fireworks/models/glm-5p3-flash"
+    provider = "openai"
+    protocol = "chat_completions"
+    base_url = "https://api.fireworks.ai/inference/v1"
+    assume_model_exists = true
+    api_key_env = "FIREWORKS_API_KEY"    # the name of the variable that holds the key; never the key
+    at_once = 8
 """
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from everlog.chat.options import refuse_unknown
 from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
@@ -100,3 +119,99 @@ def settings(
 def debugging(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether `EVERLOG_DEBUG` asks for the whole story of an unexpected error."""
     return environment.get("EVERLOG_DEBUG", "").lower() not in NO
+
+
+SHAPES: dict[str, type] = {
+    "model": str,
+    "provider": str,
+    "protocol": str,
+    "base_url": str,
+    "assume_model_exists": bool,
+    "api_key_env": str,
+    "at_once": int,
+}
+"""What `[compactor]` may hold."""
+
+_WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactorSettings:
+    """What answers the pump, and how it is reached."""
+
+    name: str = "extractive"
+    named_by: str = "the default"
+    """What named it: `--compactor`, `EVERLOG_COMPACTOR`, the file, or `the default`."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How to reach a model, as a `Chat` takes it."""
+    at_once: int | None = None
+    """How many requests are out at once, where somebody says so."""
+    required_protocol: str | None = None
+    """The only protocol in which models may be asked."""
+
+
+def compactor_settings(
+    settings: Settings, *, name: str | None = None, environment: Mapping[str, str] = os.environ, **given: Any
+) -> CompactorSettings:
+    """Return what the options of a command say of the compactor, then the environment, then the file.
+
+    Each key counts by itself: an address in the file also holds for a model that an option names.
+
+    Raises:
+        Mistake: the file cannot be read, holds something unknown, or names a variable that is not set.
+    """
+    path, whole = _file(settings, environment)
+    found = whole.get("compactor", {})
+    named = name or environment.get("EVERLOG_COMPACTOR") or found.get("model")
+    by = "--compactor" if name else "EVERLOG_COMPACTOR" if environment.get("EVERLOG_COMPACTOR") else str(path)
+    options = {key: found[key] for key in _WIRE if key in found}
+    if (variable := found.get("api_key_env")) is not None:
+        key = environment.get(variable, "").strip()
+        if not key:
+            raise Mistake(f"{path} says that the key of the compactor is in {variable}, and that is not set")
+        options["api_key"] = key
+    options |= {key: value for key, value in given.items() if value is not None}
+    return CompactorSettings(
+        name=named or CompactorSettings().name,
+        named_by=by if named else CompactorSettings().named_by,
+        options=options,
+        at_once=found.get("at_once"),
+        required_protocol=environment.get("EVERLOG_REQUIRED_PROTOCOL") or whole.get("required_protocol"),
+    )
+
+
+def required_protocol(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the only protocol in which models may be asked, as the environment or the file says."""
+    return environment.get("EVERLOG_REQUIRED_PROTOCOL") or _file(settings, environment)[1].get("required_protocol")
+
+
+def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    """Return the file of settings, if there is one, and what it holds."""
+    named = environment.get("EVERLOG_CONFIG")
+    beside = settings.path
+    path = expanded(Path(named)) if named else None if beside is None else beside.parent / "everlog.toml"
+    if path is None or not (named or path.is_file()):
+        return None, {}
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Mistake(f"the settings in {path} cannot be read: {type(error).__name__}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise Mistake(f"the settings in {path} are no TOML: {error}") from error
+    refuse_unknown(found, ("required_protocol", "compactor"), str(path))
+    _expect(found, {"required_protocol": str, "compactor": dict}, f"{path}:")
+    section = found.get("compactor", {})
+    refuse_unknown(section, tuple(SHAPES), f"[compactor] of {path}")
+    _expect(section, SHAPES, f"[compactor] of {path}:")
+    if section.get("at_once", 1) < 1:
+        raise Mistake(f"[compactor] of {path}: at_once is at least 1")
+    return path, found
+
+
+_WORDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole number", dict: "a section"}
+
+
+def _expect(found: Mapping[str, Any], shapes: Mapping[str, type], where: str) -> None:
+    for name, value in found.items():
+        if type(value) is not shapes[name]:
+            raise Mistake(f"{where} {name} is {_WORDS[shapes[name]]}")

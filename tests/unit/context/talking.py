@@ -35,9 +35,10 @@ class Talk:
         self.last: Context | None = None
 
     def terms(self, **more: Any) -> Terms:
-        named = {"mode": "tree", "budget": self.budget, "renderer": "r", "family": "m"} | self.consumer
+        named: dict[str, Any] = {"mode": "tree", "budget": self.budget, "renderer": "r", "family": "m"} | self.consumer
         head = Head(instructions=(Said(messages=(Message(kind="system", text="Be brief."),)),), tools=b"[]")
-        return Terms(**{"consumer": Consumer(**named), "head": head, "open_at": self.open_at} | self.options | more)
+        given: dict[str, Any] = {"consumer": Consumer(**named), "head": head, "open_at": self.open_at}
+        return Terms(**(given | self.options | more))
 
     def ask(self, text: str) -> int:
         """The user says something; return its position."""

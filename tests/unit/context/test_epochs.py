@@ -25,7 +25,9 @@ def test_a_message_larger_than_the_budget_is_whole_in_its_turn_then_clipped_then
     assert made.turned == "full"
     assert made.memory_bytes <= talk.budget
     shown = words(made)
-    assert "begin x" in shown and " end" in shown and f"of {len(large)} bytes some are left out; read({i})" in shown
+    assert "begin x" in shown
+    assert " end" in shown
+    assert f"of {len(large)} bytes some are left out; read({i})" in shown
     talk.thread.pump()
     made = talk.until("full")
     assert made.epoch.cut > i
@@ -59,7 +61,8 @@ def test_a_turn_that_outgrows_the_budget_turns_the_epoch_at_a_round_and_repeats_
         talk.round("r" * 300)
     made = talk.request()
     assert turned.count("full") >= 3
-    assert made.epoch.cut > at and made.epoch.repeat == at
+    assert made.epoch.cut > at
+    assert made.epoch.repeat == at
     assert words(made).count("do much") >= 1
     repeated = next(said for said in made.said if said.messages[0].text == "do much")
     behind = made.said[made.said.index(repeated) + 1]
@@ -118,7 +121,8 @@ def test_an_estimate_changes_when_an_epoch_opens_and_at_no_other_time():
     talk.reply("hi", usage=Usage(input=first.prompt_bytes // 2, cache_read=1_000))
     talk.note(Usage(input=4_000))
     second = talk.turn("more", "yes")
-    assert second.turned is None and second.epoch.budget == 4_000
+    assert second.turned is None
+    assert second.epoch.budget == 4_000
     made = talk.until("full")
     assert made.epoch.budget < 4_000
     assert made.epoch.rate.bytes < 4 * made.epoch.rate.tokens
@@ -154,8 +158,7 @@ def test_lines_that_are_built_change_nothing_until_half_of_them_are_and_a_power_
 @pytest.mark.covers(f"{EDGES}, many budgets")
 def test_two_budgets_and_two_models_have_epochs_of_their_own():
     talk = Talk()
-    talk.until("full")
-    small = talk.last
+    small = talk.until("full")
     talk.consumer = {"family": "other"}
     other = talk.turn("hello", "hi")
     assert other.turned == "first"
@@ -176,6 +179,7 @@ def test_of_two_that_open_an_epoch_one_wins_and_the_other_reads_again():
 def test_what_the_next_epoch_needs_is_asked_for_from_three_quarters_of_the_budget_on():
     talk = Talk()
     wants = []
+    made = talk.turn("hello", "hi")
     for n in range(40):
         made = talk.turn(f"question {n}", "a" * 150)
         if made.turned == "full":
@@ -201,7 +205,8 @@ def test_rounds_of_memory_tools_stay_in_place_and_go_with_the_epoch():
     )
     talk.hold([held])
     made = talk.request()
-    assert made.turned is None and opened in words(made)
+    assert made.turned is None
+    assert opened in words(made)
     talk.reply("that")
     assert opened in words(talk.turn("thanks", "welcome"))
     made = talk.until("full")
@@ -230,7 +235,8 @@ def test_a_round_of_memory_tools_in_the_open_turn_is_carried_over_clipped():
     talk.round("r" * 300)
     made = talk.request(too_long=True)
     shown = words(made)
-    assert opened not in shown and "begin w" in shown
+    assert opened not in shown
+    assert "begin w" in shown
 
 
 @pytest.mark.covers(f"{EDGES}, budget lowered")
@@ -239,7 +245,8 @@ def test_a_lower_budget_turns_at_once_and_a_higher_one_goes_on():
     large = talk.until("full")
     talk.budget = 3_000
     small = talk.turn("less", "yes")
-    assert small.turned == "budget" and small.memory_bytes <= 3_000
+    assert small.turned == "budget"
+    assert small.memory_bytes <= 3_000
     assert small.epoch.cut >= large.epoch.cut
     talk.budget = 16_000
     more = talk.turn("more", "yes")

@@ -5,7 +5,7 @@ provider's cache; then what came since, and the source. A further try goes on in
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from everlog.memory.escapes import enclose, fence
@@ -23,6 +23,8 @@ MARK = "⟦limit⟧"
 """Stands, in what a model is told of its own answer, where the limit was."""
 
 _NONE = "(none)"
+_SHARED = 2
+"""Messages with which the requests of a whole block of eight begin: the rules, and the view."""
 _REPLY_SHOWN = 4
 """How many times the limit of a model's own answer it is shown again."""
 
@@ -99,7 +101,7 @@ def request(words: Prompts | None, given: Line, made: Line, context: Context | N
         Message(kind="user", text=fence(context.view)),
         Message(kind="user", text=task),
     )
-    return Request(source=tuple(source), messages=messages, limit_bytes=LIMIT_BYTES)
+    return Request(source=tuple(source), messages=messages, shared=_SHARED, limit_bytes=LIMIT_BYTES)
 
 
 def further(words: Prompts | None, first: Request, tries: Sequence[Try]) -> Request:
@@ -117,4 +119,4 @@ def further(words: Prompts | None, first: Request, tries: Sequence[Try]) -> Requ
             line=f"{cut(enclose(flatten(attempt.text)), LIMIT_BYTES)}{MARK}" if attempt.text else _NONE,
         )
         messages.append(Message(kind="user", text=said))
-    return Request(source=first.source, messages=tuple(messages), limit_bytes=first.limit_bytes)
+    return replace(first, messages=tuple(messages))

@@ -11,7 +11,7 @@ from everlog.messages import JSON
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.names import as_key, proposing
-from everlog.surfaces.cli.output import count, document, facts
+from everlog.surfaces.cli.output import account, count, document, facts, money
 from everlog.surfaces.cli.progress import bar
 
 
@@ -41,6 +41,7 @@ def stats(context: typer.Context) -> None:
                 "kinds": dict(found.kinds),
                 "media": found.media,
                 "media_bytes": found.media_bytes,
+                "cost": {"talk": account(found.cost.talk), "memory": account(found.cost.memory)},
             }
         )
         return
@@ -55,6 +56,8 @@ def stats(context: typer.Context) -> None:
             *((f"  {kind}", f"{number:,}") for kind, number in found.kinds.items()),
             ("erased", f"{found.erased:,}{', of which tombstones stay' if found.erased else ''}"),
             ("media", f"{found.media:,}, {found.media_bytes:,} bytes"),
+            ("talk", money(found.cost.talk)),
+            ("memory", money(found.cost.memory)),
         ]
     )
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from everlog import Damaged, Everlog, EverlogError
+from everlog import Damaged, Everlog, EverlogError, Mistake
 from everlog.conversation.database import unless_erased
 from everlog.store.migrate import HEAD
-from everlog.surfaces.cli import health, session
-from everlog.surfaces.cli.output import count, document, table
+from everlog.surfaces.cli import compactors, health, session
+from everlog.surfaces.cli.output import count, document, money, table
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.cli.tree import pumped
 
@@ -50,9 +50,10 @@ def _checks(here: Session, *, fix: bool) -> Iterator[_Check]:
     settings = here.settings
     yield _Check("database", "ok", f"{settings.shown} ({settings.named_by})")
     yield from _key_file(here)
+    yield _compactor(here)
     try:
         with here.open() as memory:
-            for check in (_engine, _encryption, _threads, _words, _erasures, _trees):
+            for check in (_engine, _encryption, _threads, _words, _erasures, _trees, _cost):
                 try:
                     yield check(here, memory, fix)
                 except Damaged as error:
@@ -76,6 +77,17 @@ def _key_file(here: Session) -> Iterator[_Check]:
     path = settings.key_file
     if path is not None and path.exists() and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         yield _Check("key file", "todo", f"others may read {path}; chmod 600 it")
+
+
+def _compactor(here: Session) -> _Check:
+    try:
+        found, made = compactors.configured(here), compactors.asked(here)
+    except Mistake as error:
+        return _Check("compactor", "fail", str(error))
+    spoken = getattr(made, "protocol", None)
+    how = f", in {spoken}" if spoken else ""
+    only = f"; {found.required_protocol} is required" if found.required_protocol else ""
+    return _Check("compactor", "ok", f"{made.model}{how} ({found.named_by}){only}")
 
 
 def _engine(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
@@ -118,12 +130,17 @@ def _erasures(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG
     return _Check("erasures", "todo", f"{len(waiting):,} of {len(receipts):,} not done: {why}")
 
 
-def _trees(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+def _trees(here: Session, memory: Everlog, fix: bool) -> _Check:
     if fix:
         for one in memory.threads():
             with unless_erased():
-                pumped(memory.thread(one.key), one.key)
+                pumped(memory.thread(one.key), one.key, compactors.asked(here))
     due = memory.due()
     if due:
         return _Check("trees", "todo", f"{count(due, 'thread')} with lines to build; `everlog pump` builds them")
     return _Check("trees", "ok", "up to date")
+
+
+def _cost(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: ARG001 -- all checks are called alike
+    found = memory.stats().cost
+    return _Check("cost", "ok", f"talk {money(found.talk)}; memory {money(found.memory)}")

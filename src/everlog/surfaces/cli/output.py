@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
+from everlog import Spent
 from everlog.jsonl import dumps, encoded
 from everlog.messages import JSON, Entry
 from everlog.surfaces.cli.console import flat, is_terminal, line, write_json
@@ -13,6 +14,28 @@ Cell = str | int | None
 
 LEAST_COLUMNS = 30
 """The narrowest that a last column of words is made, before it goes on lines of its own."""
+
+
+def money(spent: Spent) -> str:
+    """Return what requests to models took, in words."""
+    if not spent.requests:
+        return "no request to a model"
+    unknown = f", the price of {spent.unpriced:,} unknown" if spent.unpriced else ""
+    known = "" if spent.unpriced == spent.requests else f"${spent.nano_usd / 1e9:,.4f}, "
+    return f"{known}{count(spent.requests, 'request')}{unknown}, {count(spent.tokens, 'token')}"
+
+
+def account(spent: Spent) -> JSON:
+    """Return the same for programs; `usd` is null if the price of one request is not known."""
+    return {
+        "usd": spent.usd,
+        "requests": spent.requests,
+        "unpriced": spent.unpriced,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "cache_read_tokens": spent.cache_read_tokens,
+        "cache_write_tokens": spent.cache_write_tokens,
+    }
 
 
 def document(value: JSON) -> None:

@@ -56,7 +56,13 @@ class Session:
         try:
             if create and given is not None:
                 _seal_if_empty(settings, given)
-            return everlog.open(settings.database, tenant=settings.tenant, keys=given, encrypting=encrypting)
+            return everlog.open(
+                settings.database,
+                tenant=settings.tenant,
+                keys=given,
+                encrypting=encrypting,
+                required_protocol=config.required_protocol(settings),
+            )
         except KeyTrouble as error:
             if given is None:
                 raise KeyTrouble(_NO_KEY) from error

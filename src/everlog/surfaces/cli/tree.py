@@ -9,12 +9,13 @@ import typer
 from everlog import Erased, Mistake, StoreUnavailable, Thread, UnknownThread
 from everlog.memory.interface import Compactor
 from everlog.pump import Options, Ran
-from everlog.surfaces.cli import console, session
+from everlog.surfaces.cli import compactors, console, session
+from everlog.surfaces.cli.compactors import Asked, Assume, AtOnce, BaseUrl, Protocol, Provider
 from everlog.surfaces.cli.console import line, note, text
 from everlog.surfaces.cli.names import Key, Label, Named, as_key, as_label, as_position, proposing, thread_named
 from everlog.surfaces.cli.output import count, document
 from everlog.surfaces.cli.progress import bar
-from everlog.surfaces.cli.worker import EXTRACTIVE, Asked, AtOnce, named
+from everlog.surfaces.cli.session import Session
 from everlog.tokens import bytes_for, size_bytes
 
 DEFAULT_BYTES = 8_000
@@ -45,7 +46,8 @@ def view(
 
     Each line is `id+n|text`: n messages from message id on, in one line. `24+1|` is message 24 itself, `16+8|` stands
     for the messages 16 to 23, and `everlog zoom THREAD 16+8` opens it into the two lines it was made of. The view and nothing else goes to standard output, and never
-    more bytes than asked for (8,000 if nothing is said). What is missing of the tree is built first.
+    more bytes than asked for (8,000 if nothing is said). What is missing of the tree is built first, unless a model is set to
+    do that: `pump` asks it.
 
     Examples:
       everlog view holiday --bytes 4000
@@ -64,7 +66,7 @@ def view(
     with here.open() as memory:
         found = thread_named(memory, thread)
         if not as_is:
-            _build(found)
+            _build(found, here)
         shown = found.tree.shown(budget)
     if here.json:
         document(
@@ -164,27 +166,40 @@ def pump(
     thread: Annotated[
         str | None, typer.Argument(metavar="THREAD", parser=as_key, help="Only this thread.", show_default=False)
     ] = None,
-    compactor: Asked = EXTRACTIVE,
-    at_once: AtOnce = 8,
+    compactor: Asked = None,
+    provider: Provider = None,
+    protocol: Protocol = None,
+    base_url: BaseUrl = None,
+    assume_model_exists: Assume = False,
+    at_once: AtOnce = None,
 ) -> int:
     """Build what is still missing of the trees.
 
-    It needs no model, unless --compactor names one. It can be stopped at any time, and goes on where it was; `view`
+    It needs no model, unless --compactor or the settings name one. It can be stopped at any time, and goes on where it was; `view`
     does the same for its thread.
 
     Examples:
       everlog pump
-      everlog pump holiday --compactor mymodels:cheap
+      everlog pump holiday --compactor anthropic/claude-haiku-4-5
+      everlog pump --compactor qwen3:8b --base-url http://localhost:11434/v1
     """
     here = session.of(context)
-    asked = named(compactor)
+    asked = compactors.asked(
+        here,
+        compactor,
+        provider=provider,
+        protocol=protocol,
+        base_url=base_url,
+        assume_model_exists=assume_model_exists,
+    )
+    options = Options(at_once=compactors.at_once(here, at_once))
     built = left = 0
     unfinished: list[tuple[str, Ran]] = []
     with here.open() as memory, proposing(memory, thread):
         names = [one.key for one in memory.threads()] if thread is None else [thread]
         for name in names:
             try:
-                ran = pumped(memory.thread(name), name, asked, at_once=at_once)
+                ran = pumped(memory.thread(name), name, asked, options)
             except (UnknownThread, Erased):
                 if thread is not None:
                     raise
@@ -217,10 +232,11 @@ def rebuild(context: typer.Context, thread: Key) -> int:
       everlog rebuild holiday
     """
     here = session.of(context)
+    asked = compactors.asked(here)
     with here.open() as memory, proposing(memory, thread):
         found = memory.thread(thread)
         dropped = found.tree.rebuild()
-        ran = pumped(found, thread)
+        ran = pumped(found, thread, asked, Options(at_once=compactors.at_once(here, None)))
     if here.json:
         document({"thread": thread, "dropped": dropped, "lines": ran.steps, "done": ran.done})
     else:
@@ -230,12 +246,12 @@ def rebuild(context: typer.Context, thread: Key) -> int:
     return 0 if ran.done else 1
 
 
-def pumped(thread: Thread, label: str, compactor: Compactor | None = None, *, at_once: int = 8) -> Ran:
+def pumped(thread: Thread, label: str, compactor: Compactor, options: Options | None = None) -> Ran:
     """Bring a thread's tree up to date, with a bar for people."""
     with bar(label) as shown:
         return thread.pump(
             compactor,
-            options=Options(at_once=at_once),
+            options=options,
             on_progress=lambda done, left: shown.to(done, done + left),
         )
 
@@ -257,11 +273,14 @@ def _hint(thread: str, lines: list[str]) -> str | None:
     return f"{label}| is {covers}; open any line: everlog zoom {shlex.quote(thread)} {label}"
 
 
-def _build(thread: Thread) -> None:
-    """Bring the tree up to date; where that cannot be written, what is there is shown."""
+def _build(thread: Thread, here: Session) -> None:
+    """Bring the tree up to date; where that cannot be written, or takes a model, what is there is shown."""
     if thread.tree.is_current:
         return
+    if compactors.is_model(compactors.configured(here).name):
+        note("lines are missing, and a model makes them: `everlog pump` builds them")
+        return
     try:
-        pumped(thread, "folding")
+        pumped(thread, "folding", compactors.asked(here))
     except StoreUnavailable as error:
         note(f"the tree could not be brought up to date: {error}")

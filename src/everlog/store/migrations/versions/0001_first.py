@@ -226,6 +226,22 @@ def upgrade() -> None:
         indexes=(("tenant", "thread"),),
     )
     make_table(
+        "spend",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("day", sa.Integer(), autoincrement=False),
+        sa.Column("purpose", sa.SmallInteger(), autoincrement=False),
+        sa.Column("model", sa.String(200)),
+        sa.Column("requests", sa.BigInteger(), nullable=False),
+        sa.Column("unpriced", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_in", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_out", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_read", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_written", sa.BigInteger(), nullable=False),
+        sa.Column("nano_usd", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "day", "purpose", "model", name="pk_spend"),
+    )
+    make_table(
         "summary",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
