@@ -197,9 +197,11 @@ def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled
     inside = None if terms.consumer.tail else _inside(cut_into, terms.open_at, budget - (known or 0))
     before_past = old.past if old else ""
     if terms.consumer.tail or inside is not None:
-        room = divide(cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known)
-        room = room if inside is None else replace(room, cut=inside)
-        past, cut = reading.keeper.fold(before_past, room), room.cut
+        room = divide(
+            cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known, recent=terms.recent
+        )
+        folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
+        past, cut = folded.past, folded.cut
     else:
         cut = max(whole, start)
         past = reading.keeper.grow(before_past, cut, budget=budget - PAIR_BYTES, low=low)
