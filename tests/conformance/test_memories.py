@@ -1,4 +1,4 @@
-"""Every memory passes the same checks, on every store: the tree with and without a model, and the tally."""
+"""Every memory passes the same checks, on every store: the tree with and without a model, the rolling summary, and the tally."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -22,6 +22,7 @@ from everlog.pump import rows as pump_rows
 from everlog.store import Store, Unit, metadata
 from everlog.testing import Bad, EchoModel, MemoryCase, ScriptedModel, TallyMemory, memories
 from everlog.testing.tally import Learned, installed
+from tests.conformance import rolling
 from tests.conformance.pumping import PROMPTS, TENANT, Gate, beside, tree
 
 SIZES = (3, 120, 130, 5, 100, 2, 140, 90)
@@ -116,7 +117,7 @@ def learned(store: Store, memory: TallyMemory, user: str = USER) -> list[Learned
     return store.read(TENANT, partial(memory.learned, user=user))
 
 
-@pytest.fixture(params=["tree with a model", "tree without a model", "tally"])
+@pytest.fixture(params=["tree with a model", "tree without a model", "rolling", "tally"])
 def case(request: pytest.FixtureRequest, store: Store) -> Iterator[MemoryCase]:
     match request.param:
         case "tree with a model":
@@ -124,6 +125,8 @@ def case(request: pytest.FixtureRequest, store: Store) -> Iterator[MemoryCase]:
             yield of_tree(store, Tree(model=model.model, prompts=PROMPTS, context_bytes=2_000), model)
         case "tree without a model":
             yield of_tree(store, Tree(), Extractive())
+        case "rolling":
+            yield rolling.case(store)
         case _:
             with installed(store):
                 yield of_tally(store, EchoModel())

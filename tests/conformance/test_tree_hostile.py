@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.log import NewTurn
+from everlog.memory.escapes import UNSEEN, unescape, whole
 from everlog.memory.tree import Extractive, Shown, Tools, Tree, parse, show
-from everlog.memory.tree.escapes import UNSEEN, unescape, whole
 from everlog.memory.tree.lines import parse_tag, source, tag_of
 from everlog.memory.tree.nodes import label_of, level_of, start_of, stop_of
 from everlog.messages import KINDS, Call, Media, Message, Result

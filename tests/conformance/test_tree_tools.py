@@ -14,9 +14,9 @@ from everlog import log
 from everlog.conversation.tree import Tree
 from everlog.errors import StoreUnavailable
 from everlog.log import NewTurn
+from everlog.memory.escapes import unescape
 from everlog.memory.tree import SCHEMAS, Extractive, Tools, digs, events, hot
 from everlog.memory.tree import Tree as TreeMemory
-from everlog.memory.tree.escapes import unescape
 from everlog.memory.tree.lookup import PAGE_CHARACTERS
 from everlog.memory.tree.tools import OPENED
 from everlog.messages import Kind, Message

@@ -141,7 +141,7 @@ def test_what_a_program_imports_to_pump_with_a_model_is_where_the_documentation_
     """Not among the names of `everlog` itself, where `Result` is a tool's and options could be anything's."""
     assert set(everlog.pump.__all__) == {
         *("Hold", "Options", "Progress", "Ran", "Result", "Worked", "Worker", "run", "compactor_of"),
-        *("Calls", "LeaseLost", "mark", "mark_tree", "waiting"),
+        *("Calls", "LeaseLost", "mark", "mark_rolling", "mark_tree", "waiting"),
     }
 
 

@@ -114,9 +114,7 @@ def _drafted(reading: Reading, epoch: Epoch, held: Sequence[Held], entries: Sequ
     pieces = []
     if seen is not None:
         ref = f"0-{epoch.cut - 1}"
-        pieces = past_pieces(
-            seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none" and not terms.consumer.tail
-        )
+        pieces = past_pieces(seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none")
     past = len(pieces)
     if epoch.repeat is not None and (entry := reading.entry(epoch.repeat)) is not None:
         pieces.append(repeated(entry, shape, terms.open_at))
@@ -196,12 +194,17 @@ def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled
     start = entries[0].i if entries else row.next
     cut_into = reading.cut(entries, shape)
     known = before.past_bytes if before is not None and before.seen is not None else 0 if not start else None
-    if terms.consumer.tail:
-        room = divide(cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known)
-        past, cut = reading.keeper.fold(old.past if old else "", room), room.cut
+    inside = None if terms.consumer.tail else _inside(cut_into, terms.open_at, budget - (known or 0))
+    before_past = old.past if old else ""
+    if terms.consumer.tail or inside is not None:
+        room = divide(
+            cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known, recent=terms.recent
+        )
+        folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
+        past, cut = folded.past, folded.cut
     else:
-        cut = _without_tail(cut_into, whole=whole, open_at=terms.open_at, room=budget - (known or 0))
-        past = reading.keeper.grow(old.past if old else "", cut, budget=budget - PAIR_BYTES, low=low)
+        cut = max(whole, start)
+        past = reading.keeper.grow(before_past, cut, budget=budget - PAIR_BYTES, low=low)
     now = unit.now
     epoch = Epoch(
         n=0 if reading.newest is None else reading.newest.n + 1,
@@ -227,11 +230,10 @@ def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled
     return _finished(reading, draft, before=None, turned=reason)
 
 
-def _without_tail(cut_into: Sequence[Round], *, whole: int, open_at: int | None, room: int) -> int:
-    """Return where a memory without a tail ends: where the open turn begins, or inside it where that is too large."""
+def _inside(cut_into: Sequence[Round], open_at: int | None, room: int) -> int | None:
+    """Return where a memory without a tail is cut inside the open turn; None where that turn is not too large."""
     ours = [one for one in cut_into if open_at is not None and one.start >= open_at]
-    is_large = sum(one.size for one in ours[:-1]) > room
-    return ours[-1].start if is_large else whole
+    return ours[-1].start if sum(one.size for one in ours[:-1]) > room else None
 
 
 def _finished(reading: Reading, draft: _Draft, *, before: Epoch | None, turned: Reason | None) -> Compiled:

@@ -1,15 +1,25 @@
 """What stands for the past, by mode: how it is folded when an epoch opens, and how it is shown again while it lasts."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from everlog.context import past as pasts
 from everlog.context.opening import Room
+from everlog.context.past import PAIR_BYTES
+from everlog.context.rounds import Round
 from everlog.context.values import ItemKind, Mode
 from everlog.log import ThreadRow
+from everlog.memory import rolling
+from everlog.memory.rolling import Summary
 from everlog.memory.tree.render import Shown
 from everlog.memory.tree.shelf import Shelf
 from everlog.store import Unit
+from everlog.tokens import size_bytes
+
+NOTE_BYTES = 80
+"""Room for the line that says what is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +30,24 @@ class Seen:
     kind: ItemKind = "view"
     shown: Shown | None = None
     hidden: int = 0
-    """How many of the oldest entries nothing stands for."""
+    """How many entries nothing stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """The past of a new epoch."""
+
+    past: str
+    """As it is recorded."""
+    cut: int
+    """The entry up to which it reaches."""
 
 
 class Keeper(Protocol):
     """Makes and shows the past of one thread, within a unit of work."""
 
-    def fold(self, before: str, room: Room) -> str:
-        """Return the past up to `room.cut`, from the one before."""
+    def fold(self, before: str, room: Room, rounds: Sequence[Round]) -> Folded:
+        """Return the past up to about `room.cut`, from the one before; `rounds` are what was said since."""
         ...
 
     def grow(self, before: str, cut: int, *, budget: int, low: int) -> str:
@@ -35,7 +55,7 @@ class Keeper(Protocol):
         ...
 
     def show(self, past: str) -> Seen | None:
-        """Return the past as it is shown; None if it is damaged."""
+        """Return the past as it is shown; None if it cannot be any more."""
         ...
 
     def has_landed(self, past: str) -> bool:
@@ -48,8 +68,8 @@ def keeper(mode: Mode, unit: Unit, thread: ThreadRow) -> Keeper:
     match mode:
         case "tree":
             return TreeKeeper(unit, thread)
-        case "none" | "rolling":
-            return NoKeeper()
+        case "rolling" | "none":
+            return SummaryKeeper(unit, thread, summaries=mode == "rolling")
         case _:
             assert_never(mode)
 
@@ -60,11 +80,10 @@ class TreeKeeper:
     def __init__(self, unit: Unit, thread: ThreadRow) -> None:
         self._shelf = Shelf(unit, thread)
 
-    def fold(self, before: str, room: Room) -> str:
+    def fold(self, before: str, room: Room, rounds: Sequence[Round]) -> Folded:  # noqa: ARG002 -- the interface
         """Return the past up to `room.cut`, from the lines of the one before."""
-        return pasts.render(
-            pasts.fold(_past(before), room.cut, target=room.target, cap=room.cap, weigh=self._shelf.weigh)
-        )
+        made = pasts.fold(_past(before), room.cut, target=room.target, cap=room.cap, weigh=self._shelf.weigh)
+        return Folded(past=pasts.render(made), cut=room.cut)
 
     def grow(self, before: str, cut: int, *, budget: int, low: int) -> str:
         """Return the past up to `cut`, of a memory without a tail."""
@@ -86,28 +105,76 @@ class TreeKeeper:
         return bool(waiting) and 2 * len(self._shelf.weigh(waiting)) >= len(waiting)
 
 
-class NoKeeper:
-    """Nothing: what is not shown as it was said is not shown."""
+class SummaryKeeper:
+    """A summary, where there are any, and a line that says what it does not reach.
 
-    def fold(self, before: str, room: Room) -> str:  # noqa: ARG002 -- the interface
-        """Return how far nothing is shown."""
-        return str(room.cut) if room.cut else ""
+    What lies between the summary and the words that are shown is shown too while it fits; the budget decides.
+    """
+
+    def __init__(self, unit: Unit, thread: ThreadRow, *, summaries: bool) -> None:
+        self._unit = unit
+        self._thread = thread
+        self._summaries = summaries
+
+    def fold(self, before: str, room: Room, rounds: Sequence[Round]) -> Folded:
+        """Return the newest summary that reaches no further than `room.cut`, and where the words after it begin."""
+        upto, cut = _reach(before)
+        found = self._latest(room.cut)
+        text = 0
+        if found is not None and found.upto >= upto:
+            upto, text = found.upto, size_bytes(rolling.injection(found)[0])
+        left = room.budget * 7 // 8 - room.tail - text - PAIR_BYTES - NOTE_BYTES
+        begin = room.cut
+        for one in reversed([one for one in rounds if max(upto, cut) <= one.start < room.cut]):
+            left -= one.size
+            if left < 0:
+                break
+            begin = one.start
+        return Folded(past=_render(upto, begin), cut=begin)
 
     def grow(self, before: str, cut: int, *, budget: int, low: int) -> str:  # noqa: ARG002 -- the interface
-        """Return how far nothing is shown."""
-        return str(cut) if cut else ""
+        """Return the newest summary up to `cut`."""
+        upto, _ = _reach(before)
+        found = self._latest(cut)
+        return _render(upto if found is None else max(upto, found.upto), cut)
 
     def show(self, past: str) -> Seen | None:
-        """Return that nothing stands for them."""
-        if past and not past.isdecimal():
+        """Return the summary as it is shown; None if it is no longer there."""
+        upto, cut = _reach(past)
+        if not cut:
+            return Seen(kind="summary")
+        found = self._latest(upto) if upto else None
+        if upto and (found is None or found.upto != upto):
             return None
-        return Seen(kind="left out", hidden=int(past or 0))
+        text = "" if found is None else rolling.injection(found)[0]
+        if upto < cut:
+            note = f"[messages {upto} to {cut - 1} of this conversation are not shown]"
+            text = f"{text}\n{note}" if text else note
+        return Seen(text=text, kind="summary" if upto else "left out", hidden=cut - upto)
 
-    def has_landed(self, past: str) -> bool:  # noqa: ARG002 -- the interface
-        """Nothing was missing."""
-        return False
+    def has_landed(self, past: str) -> bool:
+        """Return whether there is a summary now that reaches into what was not shown."""
+        upto, cut = _reach(past)
+        found = self._latest(cut) if upto < cut else None
+        return found is not None and found.upto > upto
+
+    def _latest(self, upto: int) -> Summary | None:
+        return rolling.latest(self._unit, self._thread, upto) if self._summaries else None
 
 
 def _past(text: str) -> pasts.Past:
     """Return a past; a damaged one is made anew."""
     return pasts.parse(text) or pasts.EMPTY
+
+
+def _render(upto: int, cut: int) -> str:
+    return json.dumps([upto, cut], separators=(",", ":")) if cut else ""
+
+
+def _reach(past: str) -> tuple[int, int]:
+    """Return how far a summary reaches, and where the words begin; nowhere if it is damaged."""
+    try:
+        upto, cut = json.loads(past or "[0,0]")
+        return (upto, cut) if type(upto) is int and type(cut) is int and 0 <= upto <= cut else (0, 0)
+    except (ValueError, TypeError, RecursionError):
+        return 0, 0

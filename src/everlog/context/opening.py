@@ -19,13 +19,26 @@ class Room:
 
     cut: int
     """The first entry that is shown as it was said."""
+    tail: int
+    """Bytes that the closed part of what is shown from there takes."""
+    budget: int
+    """Bytes that memory may take."""
     target: int
     """Bytes that the past is merged down to."""
     cap: int
     """Bytes that the past may take at most."""
 
 
-def divide(rounds: Sequence[Round], *, cut: int, open_at: int | None, budget: int, low: int, past: int | None) -> Room:
+def divide(
+    rounds: Sequence[Round],
+    *,
+    cut: int,
+    open_at: int | None,
+    budget: int,
+    low: int,
+    past: int | None,
+    recent: int = 0,
+) -> Room:
     """Return where the tail of a new epoch begins: what fits is not folded, else the newest quarter of it stays.
 
     The newest round stays whatever its size if its turn is open, and the newest closed one if it takes half of the
@@ -38,6 +51,7 @@ def divide(rounds: Sequence[Round], *, cut: int, open_at: int | None, budget: in
         budget: bytes that memory may take.
         low: bytes to which memory is brought down.
         past: bytes that the past takes now; None where it is yet to be made.
+        recent: how many of the newest entries are shown as they were said if they fit below the low mark.
     """
     is_open = bool(rounds) and open_at is not None and rounds[-1].start >= open_at
     older = rounds[:-1] if is_open else rounds
@@ -46,7 +60,8 @@ def divide(rounds: Sequence[Round], *, cut: int, open_at: int | None, budget: in
     most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
     while kept:
         one = older[kept - 1]
-        limit = budget // 4 if kept < len(older) or not _is_closed(one, open_at) else budget // 2
+        is_newest = kept == len(older) and _is_closed(one, open_at)
+        limit = budget // 2 if is_newest else max(budget // 4, low if rounds[-1].stop - one.stop < recent else 0)
         if taken + one.size > min(limit, most):
             break
         taken, kept = taken + one.size, kept - 1
@@ -66,4 +81,4 @@ def _closed(rounds: Sequence[Round], open_at: int | None) -> int:
 def _room(cut: int, tail: int, budget: int, low: int) -> Room:
     most = max(LEAST_BYTES, budget - tail - PAIR_BYTES)
     target = min(most, max(LEAST_BYTES, low - tail))
-    return Room(cut=cut, target=target, cap=min(most, max(target, budget * 5 // 8 - tail)))
+    return Room(cut=cut, tail=tail, budget=budget, target=target, cap=min(most, max(target, budget * 5 // 8 - tail)))

@@ -21,6 +21,9 @@ ERASED = "(erased)"
 BLOCK = 8
 """Lines of a view that stand in one block, where a provider reads up to the last block that it knows."""
 
+GROUP = 2
+"""Blocks behind which a mark may stand (measured: which of the first four it is makes no difference)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
@@ -33,14 +36,23 @@ class Shape:
 
 
 def past_pieces(text: str, *, ref: str, kind: ItemKind = "view", split: bool = False) -> list[Piece]:
-    """Return the past as what the user shows, and the assistant has seen; nothing if there is no past."""
+    """Return the past as what the user shows, and the assistant has seen; nothing if there is no past.
+
+    Args:
+        text: the past as it is shown.
+        ref: what it stands for.
+        kind: what it is.
+        split: whether it stands in blocks of eight lines, of which the first two, and the next two, can end in a mark.
+    """
     if not text:
         return []
-    blocks = _blocks(text) if split else (text,)
-    shown = Said(messages=tuple(Message(kind="user", text=block) for block in blocks))
+    blocks = _blocks(text) if split else [text]
+    groups = [blocks[:GROUP], blocks[GROUP : 2 * GROUP], blocks[2 * GROUP :]] if split else [blocks]
     seen = Said(messages=(Message(kind="assistant", text=LOADED),))
+    shown = [Said(messages=tuple(Message(kind="user", text=block) for block in group)) for group in groups if group]
+    sizes = [sum(map(size_bytes, group)) for group in groups]
     return [
-        Piece(said=shown, size=size_bytes(text), kind=kind, ref=ref),
+        *(Piece(said=one, size=size, kind=kind, ref=ref) for one, size in zip(shown, sizes, strict=False)),
         Piece(said=seen, size=size_bytes(LOADED), kind=kind, ref=ref),
     ]
 

@@ -120,6 +120,8 @@ class Terms:
     """The most that the model takes in; None if nobody knows."""
     idle_s: float | None = None
     """Silence after which the provider has certainly forgotten; None where it promises nothing."""
+    recent: int = 0
+    """How many of the newest entries are shown as they were said if they fit below the low mark."""
     marking: Marking = "none"
     tools: bool = True
     """Whether the model has the tools that open lines."""

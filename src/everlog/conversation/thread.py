@@ -9,6 +9,7 @@ from typing import Any
 
 from everlog import jsonl, log
 from everlog.conversation.costs import Costs, costs_of
+from everlog.conversation.rolling import Rolling
 from everlog.conversation.tree import Tree
 from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
@@ -45,6 +46,11 @@ class Thread:
     def tree(self) -> Tree:
         """The tree memory of this thread."""
         return Tree(self._store, self._tenant, self.id)
+
+    @property
+    def rolling(self) -> Rolling:
+        """The rolling summary of this thread."""
+        return Rolling(self._store, self._tenant, self.id)
 
     @property
     def id(self) -> str:

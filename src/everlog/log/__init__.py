@@ -7,7 +7,7 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.appending import Appended, append, check, continues
 from everlog.log.blobs import retire
-from everlog.log.entries import Said, at, back, read, seen, turn_start
+from everlog.log.entries import Said, at, back, chain, newest, read, seen, turn_start
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
 from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of
@@ -70,6 +70,7 @@ __all__ = [
     "back",
     "begins",
     "best",
+    "chain",
     "check",
     "checked_key",
     "close_open",
@@ -99,6 +100,7 @@ __all__ = [
     "media_totals",
     "members",
     "names",
+    "newest",
     "open_turn",
     "prints",
     "read",

@@ -10,7 +10,7 @@ from everlog.clock import moment
 from everlog.errors import Damaged
 from everlog.log import blobs, rows
 from everlog.log.bodies import decode, words
-from everlog.log.fingerprints import ERASED, Print
+from everlog.log.fingerprints import ERASED, GENESIS, Print
 from everlog.log.threads import ThreadRow
 from everlog.messages import KINDS, Entry, Kind, Message, Origin, Part
 from everlog.store import Unit
@@ -114,6 +114,24 @@ def back(unit: Unit, thread: ThreadRow, stop: int, limit: int) -> list[Said]:
             text, parts = (None, ()) if body is None else words(unit.open(rows.entry.c.body, (owner, i), body))
             found.append(Said(i, KINDS[kind], at_us, text, parts))
     return found
+
+
+def newest(unit: Unit, thread: ThreadRow, kind: Kind) -> int | None:
+    """Return the position of the newest entry of a kind, erased ones included; None if there is none."""
+    for owner, start, stop in reversed(list(thread.spans(0, thread.next))):
+        found = unit.row(rows.LAST_OF_KIND, thread=owner, start=start, stop=stop, number=KINDS.index(kind))
+        if found is not None:
+            return int(found[0])
+    return None
+
+
+def chain(unit: Unit, thread: ThreadRow, stop: int) -> bytes:
+    """Return a keyed hash over the prints of the first `stop` entries: equal ones are equal histories."""
+    for owner, _, end in reversed(list(thread.spans(0, min(stop, thread.next)))):
+        found = unit.row(rows.LAST_CHAIN, thread=owner, stop=end)
+        if found is not None:
+            return bytes(found[0])
+    return GENESIS
 
 
 def _whole(stored: Sequence[object], size: int, start: int, stop: int) -> None:

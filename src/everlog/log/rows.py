@@ -318,6 +318,13 @@ WORDS_LEFT = scoped(entry).select(entry.c.i).where(*_within, _with_words).order_
 OWNERS = scoped(entry).select(entry.c.thread).distinct()
 FIRST_WITHIN = scoped(entry).select(entry.c.i).where(*_within).order_by(entry.c.i).limit(1)
 LAST_WITHIN = scoped(entry).select(entry.c.i).where(*_within).order_by(entry.c.i.desc()).limit(1)
+LAST_OF_KIND = (
+    scoped(entry)
+    .select(entry.c.i)
+    .where(*_within, entry.c.kind == bindparam("number"))
+    .order_by(entry.c.i.desc())
+    .limit(1)
+)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)

@@ -13,7 +13,7 @@ and whose answers `holding` writes; `worker` goes on with runs until it is told 
 from everlog.pump.calls import Calls
 from everlog.pump.claim import LeaseLost
 from everlog.pump.compactors import compactor_of
-from everlog.pump.due import mark, mark_tree, waiting
+from everlog.pump.due import mark, mark_rolling, mark_tree, waiting
 from everlog.pump.holding import Progress
 from everlog.pump.live import Ran, run
 from everlog.pump.passes import Hold, Options, Result
@@ -31,6 +31,7 @@ __all__ = [
     "Worker",
     "compactor_of",
     "mark",
+    "mark_rolling",
     "mark_tree",
     "run",
     "waiting",

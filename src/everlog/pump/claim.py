@@ -19,8 +19,8 @@ from everlog.pump import rows
 from everlog.pump.due import LONGEST_LEASE_S, enter
 from everlog.store import Unit
 
-OF_THREADS = ("tree", "turn")
-"""Names of what hangs on a thread, by its id: a memory, or a turn under way. What is noted of one is erased with it."""
+OF_THREADS = ("tree", "rolling", "turn")
+"""Names of what hangs on a thread, by its id: memories, and a turn under way. What is noted of one is erased with it."""
 
 SLEEP_S = 10.0
 """How long a subject is left alone after trouble that does not say how long: a fixed time, since somebody may wait for

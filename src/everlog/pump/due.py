@@ -58,7 +58,16 @@ def mark(unit: Unit, mark: Mark, *, thread: str | None = None) -> None:
 
 def mark_tree(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
     """Note that a thread, by its id, has entries that its tree may not cover yet."""
-    subject = Subject(tenant=unit.tenant, memory="tree", key=thread)
+    _mark_thread(unit, "tree", thread, upto, live=live)
+
+
+def mark_rolling(unit: Unit, thread: str, *, upto: int, live: bool = True) -> None:
+    """Note that a thread, by its id, may have entries that are to be folded into its summary."""
+    _mark_thread(unit, "rolling", thread, upto, live=live)
+
+
+def _mark_thread(unit: Unit, memory: str, thread: str, upto: int, *, live: bool) -> None:
+    subject = Subject(tenant=unit.tenant, memory=memory, key=thread)
     mark(unit, Mark(subject=subject, due_at=unit.now, upto=upto, live=live), thread=thread)
 
 

@@ -7,6 +7,7 @@ What this needs to know of a table it finds in its `info`:
 * `share`: a `Share`, for rows that a fork reads from its parent.
 * `covers`: for rows derived from entries, a function from a position to the values of the row's last key column.
 * `derived`: set where a row may be derived from any entry of its thread.
+* `since`: for rows derived from all entries below a position, which their last key column is.
 
 A table with sealed columns has the primary key (tenant, owner) or (tenant, owner, one more).
 """
@@ -174,6 +175,8 @@ def drop_derived(unit: Unit, owner: str, positions: Sequence[int]) -> int:
             keys = sorted({key for i in positions for key in covers(i)})
             for begin in range(0, len(keys), BATCH):
                 dropped += unit.count(_drop_some(table), owner=owner, keys=keys[begin : begin + BATCH])
+        if positions and table.info.get("since"):
+            dropped += unit.count(_drop_above(table), owner=owner, position=min(positions))
     return dropped
 
 
@@ -242,6 +245,12 @@ def drop_all(table: Table) -> Statement:
 def _drop_some(table: Table) -> Statement:
     last = key_columns(table)[-1]
     return scoped(table).delete().where(_owner(table) == bindparam("owner"), among(last, "keys"))
+
+
+@cache
+def _drop_above(table: Table) -> Statement:
+    last = key_columns(table)[-1]
+    return scoped(table).delete().where(_owner(table) == bindparam("owner"), last > bindparam("position"))
 
 
 def _owner(table: Table) -> "Column[Any]":

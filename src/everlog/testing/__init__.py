@@ -8,6 +8,17 @@ from everlog.testing import failpoints, memories
 from everlog.testing.clock import FrozenClock
 from everlog.testing.memories import MemoryCase
 from everlog.testing.models import Bad, EchoModel, ScriptedModel
+from everlog.testing.summaries import EchoSummary
 from everlog.testing.tally import TallyMemory
 
-__all__ = ["Bad", "EchoModel", "FrozenClock", "MemoryCase", "ScriptedModel", "TallyMemory", "failpoints", "memories"]
+__all__ = [
+    "Bad",
+    "EchoModel",
+    "EchoSummary",
+    "FrozenClock",
+    "MemoryCase",
+    "ScriptedModel",
+    "TallyMemory",
+    "failpoints",
+    "memories",
+]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from everlog.memory.tree.escapes import UNSEEN, disclose, enclose, escape, unescape, whole
+from everlog.memory.escapes import UNSEEN, disclose, enclose, escape, unescape, whole
 
 TAG = re.compile(r"<[\s/]*chat(?!\w)", re.IGNORECASE)
 INPUT = re.compile(r"<[\s/]*input(?!\w)", re.IGNORECASE)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everlog.clock import EPOCH
-from everlog.memory.tree.escapes import escape, unescape, whole
+from everlog.memory.escapes import escape, unescape, whole
 from everlog.memory.tree.lines import (
     LIMIT_BYTES,
     Line,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.errors import UnknownAddress
+from everlog.memory.escapes import unescape
 from everlog.memory.tree import lookup
-from everlog.memory.tree.escapes import unescape
 from everlog.memory.tree.lookup import Page, dated, page_of
 
 PAGING = json.loads((Path(__file__).parents[2] / "vectors" / "text.json").read_text("utf-8"))["paging"]["codepoint"]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everlog.memory.escapes import escape, unescape
 from everlog.memory.tree.clauses import GAP
-from everlog.memory.tree.escapes import escape, unescape
 from everlog.memory.tree.lines import PLACEHOLDER, shown
 from everlog.memory.tree.nodes import cover, label_of, stop_of
 from everlog.memory.tree.render import FRAME_BYTES, MIN_LINE_BYTES, Shown, begun, line_bytes, notice, parse

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.memory.interface import Accept, Again, Answer, Failure, Reject, Reply, Span, Stale, Step, Subject, Verdict
+from everlog.memory.sight import Seen
 from everlog.memory.tree import Extractive, Tree
 from everlog.memory.tree.extractive import MODEL, extract
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, joined
 from everlog.memory.tree.nodes import children_of, level_of, nodes_in, pack
-from everlog.memory.tree.tries import Seen
 from everlog.memory.tree.window import Node, Window
 
 NOW = datetime(2026, 11, 10, 14, 2, tzinfo=UTC)

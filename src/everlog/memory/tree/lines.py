@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import cast
 
 from everlog.errors import Damaged
-from everlog.memory.tree.escapes import escape, seen
+from everlog.memory.escapes import escape, seen
 from everlog.messages import KINDS, Entry, Kind, Media, Message, Unknown
 from everlog.tokens import cut, size_bytes, text_of, utf8
 

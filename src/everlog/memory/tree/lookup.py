@@ -14,7 +14,7 @@ from datetime import datetime
 from everlog import log
 from everlog.errors import UnknownAddress
 from everlog.log import ThreadRow
-from everlog.memory.tree.escapes import escape, whole
+from everlog.memory.escapes import escape, whole
 from everlog.memory.tree.lines import Line, source
 from everlog.memory.tree.nodes import address, children_of, label_of, level_of, position, shown_value, start_of
 from everlog.memory.tree.shelf import Shelf

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from everlog.memory.escapes import enclose, fence
 from everlog.memory.interface import Request, Try
 from everlog.memory.prompts import Prompt, identity, load
-from everlog.memory.tree.escapes import enclose, fence
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, flatten, parse_tag
 from everlog.messages import Message
 from everlog.tokens import cut

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from everlog.memory.escapes import disclose
 from everlog.memory.interface import Answer
-from everlog.memory.tree.escapes import disclose
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, flatten, line_of, parse_tag
 from everlog.memory.tree.questions import MARK
 from everlog.messages import JSON, KINDS

@@ -32,12 +32,13 @@ from everlog.memory.interface import (
     Try,
     Verdict,
 )
+from everlog.memory.sight import seen
 from everlog.memory.tree import contexts, extractive, questions, replies, rows, tries
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, encode, shown
 from everlog.memory.tree.nodes import ending_within, index_of, level_of, nodes_in, pack, start_of, stop_of
 from everlog.memory.tree.questions import CONTEXT_BYTES, Prompts
 from everlog.memory.tree.tries import Tried
-from everlog.memory.tree.window import Node, Window, seen, window
+from everlog.memory.tree.window import Node, Window, window
 from everlog.store import Unit
 from everlog.store.keys import digest
 from everlog.tokens import size_bytes, utf8

@@ -1,25 +1,18 @@
 """Tries at nodes that are not built yet, kept so that a crash at the fourth does not pay for the first three again."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everlog.errors import Damaged, expect
 from everlog.log import ThreadRow
 from everlog.memory.interface import Digest, Try
+from everlog.memory.sight import Seen
 from everlog.memory.tree import rows
 from everlog.memory.tree.nodes import stop_of
 from everlog.memory.tree.shelf import owners_of
 from everlog.store import Unit
 from everlog.tokens import text_of, utf8
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Whose rows were read, and under which generations; if that has changed, what was read must not be written."""
-
-    segments: tuple[tuple[str, int], ...]
-    generations: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from typing import Self
 from everlog import log
 from everlog.log import ThreadRow
 from everlog.memory.interface import Accept, Digest, Subject, Verdict
+from everlog.memory.sight import Seen, seen
 from everlog.memory.tree import pairs, tries
 from everlog.memory.tree.echoes import recalled
 from everlog.memory.tree.lines import LIMIT_BYTES, Line, joined, source
 from everlog.memory.tree.nodes import children_of, cover, ending_within, level_of, stop_of
 from everlog.memory.tree.questions import Context
 from everlog.memory.tree.shelf import Shelf, first_missing
-from everlog.memory.tree.tries import Seen, Tried
+from everlog.memory.tree.tries import Tried
 from everlog.messages import Call, Entry
 from everlog.store import Unit
 from everlog.tokens import size_bytes
@@ -170,17 +171,6 @@ def _calls_before(unit: Unit, thread: ThreadRow, entries: Mapping[int, Entry]) -
     }
     found = log.at(unit, thread, sorted(wanted)) if wanted else {}
     return {call.call_id: call for _, entry in sorted(found.items()) if (call := entry.message.call) is not None}
-
-
-def seen(unit: Unit, thread: ThreadRow, stop: int) -> Seen:
-    """Return whose rows entries up to `stop` are, and under which generations.
-
-    Raises:
-        Erased: one of them was erased, and its heir has not taken over yet.
-    """
-    owners = {owner for owner, _, _ in thread.spans(0, stop)} - {thread.id}
-    generations = {owner: log.load(unit, owner).generation for owner in sorted(owners)}
-    return Seen(thread.segments, {thread.id: thread.generation, **generations})
 
 
 def _doubling(positions: Sequence[int]) -> Iterator[Sequence[int]]:

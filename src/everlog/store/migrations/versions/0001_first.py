@@ -242,6 +242,22 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "thread", "day", "purpose", "model", name="pk_spend"),
     )
     make_table(
+        "summary",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("upto", sa.BigInteger(), autoincrement=False),
+        sa.Column("prev", sa.BigInteger(), nullable=False),
+        sa.Column("covered", sa.LargeBinary(16), nullable=False),
+        sa.Column("said", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("prompt", sa.String(64), nullable=False),
+        sa.Column("model", sa.String(200), nullable=False),
+        sa.Column("inputs", sa.LargeBinary(16), nullable=False),
+        sa.Column("fallback", sa.SmallInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "thread", "upto", name="pk_summary"),
+    )
+    make_table(
         "tenant",
         sa.Column("tenant", sa.String(64)),
         sa.Column("created_at", sa.BigInteger(), nullable=False),

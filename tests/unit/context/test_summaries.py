@@ -1,0 +1,75 @@
+"""Prompts whose past is a summary, or nothing: what stands for what, and what is said of the rest."""
+
+from functools import partial
+
+import pytest
+
+from everlog import log
+from everlog.memory import rolling
+from everlog.memory.rolling import Rolling, Settings
+from everlog.pump import run
+from everlog.testing.summaries import EchoSummary
+from tests.unit.context.talking import TENANT, Talk, words
+
+NOTE = "of this conversation are not shown]"
+
+
+def summarised(talk: Talk, settings: Settings) -> None:
+    model = EchoSummary()
+    run(talk.memory.store, TENANT, talk.thread.id, Rolling.of(model, settings=settings), model)
+
+
+@pytest.mark.covers("B11", "B12")
+def test_a_summary_stands_before_the_words_as_a_pair_and_stays_until_the_epoch_turns():
+    settings = Settings(threshold_tokens=1_000, min_recent=4)
+    talk = Talk(consumer={"mode": "rolling"}, options={"recent": 4})
+    made = None
+    for n in range(30):
+        made = talk.turn(f"question {n} " + "q" * 200, "a" * 200)
+        assert made.memory_bytes <= talk.budget
+        summarised(talk, settings)
+    assert made is not None
+    shown = made.said[1]
+    assert shown.messages[0].text.startswith("[Context Summary — compressed history of this conversation]")
+    assert made.said[2].messages[0].text == "[Context loaded]"
+    assert NOTE not in words(made)
+    kept = [entry for entry in talk.thread.entries() if entry.i >= made.epoch.cut]
+    assert len(kept) >= 4
+
+
+@pytest.mark.covers("B31", "B43")
+def test_without_a_summary_the_words_pass_as_they_are_and_what_does_not_fit_is_named():
+    talk = Talk(consumer={"mode": "rolling"})
+    first = talk.turn("hello", "hi")
+    assert NOTE not in words(first)
+    made = talk.until("full")
+    assert made.memory_bytes <= talk.budget
+    assert f"[messages 0 to {made.epoch.cut - 1} {NOTE}" in words(made)
+    assert made.hidden == made.epoch.cut
+
+
+def test_a_summary_that_comes_late_is_shown_from_the_next_turn_on():
+    talk = Talk(consumer={"mode": "rolling"})
+    talk.until("full")
+    summarised(talk, Settings(threshold_tokens=400, min_recent=2))
+    assert talk.turn("now?", "yes").turned == "landed"
+
+
+def test_a_summary_that_is_gone_opens_an_epoch():
+    settings = Settings(threshold_tokens=1_000, min_recent=4)
+    talk = Talk(consumer={"mode": "rolling"}, options={"recent": 4})
+    for n in range(30):
+        talk.turn(f"question {n} " + "q" * 200, "a" * 200)
+        summarised(talk, settings)
+    thread = talk.thread.id
+    talk.memory.store.write(TENANT, partial(rolling.drop, thread=thread), name="test.drop")
+    assert talk.turn("on", "yes").turned == "rebuilt"
+
+
+def test_with_no_memory_the_newest_words_are_all():
+    talk = Talk(consumer={"mode": "none"})
+    made = talk.until("full")
+    assert made.shown is None
+    assert NOTE in words(made)
+    count = talk.memory.store.read(TENANT, lambda unit: log.load(unit, talk.thread.id).next)
+    assert 0 < made.epoch.cut < count
