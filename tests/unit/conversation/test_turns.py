@@ -1,0 +1,303 @@
+"""Turns: what is recorded, what is sent, and what remains when one does not end well. Each test runs by both drivers."""
+
+import pytest
+
+from everlog import BadRequest, Cancelled, Media, Mistake, PendingCalls, TurnState, tool
+from everlog.context import stored
+from everlog.testing.upstream import Answer, Broken, Cut, Refused
+from tests.unit.conversation.remembering import PROTOCOLS, numbered
+
+COMPLETE, PARTIAL, ABORTED, OPEN = TurnState.COMPLETE, TurnState.PARTIAL, TurnState.ABORTED, TurnState.OPEN
+
+
+def prompts(made):
+    return [body["messages"] for body in made.bodies]
+
+
+@pytest.mark.covers("A20", "A21", "A25")
+def test_a_turn_records_what_the_user_says_and_the_reply(remembering):
+    made = remembering(Answer(text="Hello."))
+    assert made.turn("Hi").text == "Hello."
+    assert made.logged == [("user", "Hi"), ("assistant", "Hello.")]
+    assert made.states == [COMPLETE]
+    assert [entry.message.model for entry in made.memory.thread.entries()] == [None, "m-1"]
+
+
+def test_the_next_turn_is_shown_the_one_before(remembering):
+    made = remembering(Answer(text="Hello."), Answer(text="You said hi."))
+    made.turn("Hi")
+    made.turn("What did I say?")
+    assert [one["content"] for one in prompts(made)[1][2:]] == ["Hi", "Hello.", "What did I say?"]
+
+
+@pytest.mark.covers("A26", "A27", "A53")
+def test_the_model_is_told_of_its_memory_and_given_its_tools(remembering):
+    made = remembering(Answer(text="Hello."))
+    made.turn()
+    body = made.bodies[0]
+    assert [one["role"] for one in body["messages"]] == ["system", "system", "user"]
+    assert body["messages"][0]["content"] == "You are terse."
+    assert "<chat>" in body["messages"][1]["content"]
+    assert [one["function"]["name"] for one in body["tools"]] == ["zoom", "read", "date"]
+
+
+@pytest.mark.covers("A47", "A24")
+def test_words_that_were_said_in_the_chat_itself_are_not_sent(remembering):
+    made = remembering(Answer(text="Hello."))
+    made.chat.add_message({"role": "user", "content": "of before"})
+    made.turn()
+    assert "of before" not in str(made.bodies[0])
+    assert [one.text for one in made.chat.messages][-2:] == ["Hi", "Hello."]
+
+
+def test_instructions_and_tools_of_the_chat_are_those_of_the_moment(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"))
+    made.turn()
+    made.chat.with_instructions("You sing.").with_tools(weather)
+    made.turn()
+    assert prompts(made)[1][0]["content"] == "You sing."
+    assert [one["role"] for one in prompts(made)[1]].count("system") == 2
+    assert [one["function"]["name"] for one in made.bodies[1]["tools"]] == ["weather", "zoom", "read", "date"]
+    assert "zoom" not in made.chat.tools
+
+
+def weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return f"Sun in {city}."
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_turn_goes_on_from_the_log_after_a_restart_in_every_protocol(remembering, protocol):
+    made = remembering(
+        Answer(text="First."), Answer(text="Second."), Answer(text="Third."), protocol=protocol, budget=4_000
+    )
+    made.turn("one")
+    made.turn("two")
+    made.again()
+    made.turn("three")
+    field = "input" if protocol == "responses" else "messages"
+    before, after = (str(body[field]) for body in made.bodies[1:])
+    assert [word in after for word in ("one", "First.", "two", "Second.", "three")] == [True] * 5
+    assert [word in before for word in ("one", "First.", "two", "three")] == [True, True, True, False]
+
+
+def test_requests_of_an_epoch_begin_with_the_one_before_also_after_a_restart(remembering):
+    made = remembering(numbered, budget=1_500)
+    epochs = []
+    for n in range(14):
+        if n % 4 == 3:
+            made.again()
+        made.turn(f"number {n}")
+        epochs.append(made.do("status").epoch)
+    assert epochs[-1] >= 2
+    for n, (before, after) in enumerate(zip(prompts(made), prompts(made)[1:], strict=False)):
+        if epochs[n] == epochs[n + 1]:
+            assert after[: len(before)] == before
+    assert all(context_bytes(made, number) <= 1_500 for number in range(len(made.bodies)))
+
+
+def context_bytes(made, number):
+    """Bytes of all that is memory's in a request: all but instructions and the newest message."""
+    return sum(len(one["content"].encode()) for one in prompts(made)[number][2:-1])
+
+
+def test_tools_run_and_their_calls_and_results_are_entries(remembering):
+    made = remembering(Answer(text="I look.", calls=(("c1", "weather", {"city": "Roscoff"}),)), Answer(text="Sunny."))
+    made.chat.with_tools(weather)
+    assert made.turn("Weather?").text == "Sunny."
+    assert made.logged == [
+        ("user", "Weather?"),
+        ("assistant", "I look."),
+        ("tool_call", 'weather {"city":"Roscoff"}'),
+        ("tool_result", "Sun in Roscoff."),
+        ("assistant", "Sunny."),
+    ]
+    assert made.states == [COMPLETE]
+    first, second = prompts(made)
+    assert second[: len(first)] == first
+    assert [one["role"] for one in second[len(first) :]] == ["assistant", "tool"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_calls_of_memorys_own_tools_are_sent_again_but_are_no_entries(remembering, protocol):
+    calls = (("z1", "zoom", {"id": 0, "n": 1}), ("w1", "weather", {"city": "Roscoff"}))
+    made = remembering(
+        Answer(text="Hello."),
+        Answer(calls=calls[:1]),
+        Answer(text="And now.", calls=calls, thinking="Hm."),
+        Answer(text="Done."),
+        Answer(text="Later."),
+        protocol=protocol,
+    )
+    made.chat.with_tools(weather)
+    made.turn("remember the lighthouse")
+    made.turn("What was it?")
+    assert [kind for kind, _ in made.logged] == [
+        *("user", "assistant", "user", "assistant", "tool_call", "tool_result", "assistant")
+    ]
+    made.again()
+    made.chat.with_tools(weather)
+    made.turn("More?")
+    field = "input" if protocol == "responses" else "messages"
+    bodies = [without_marks(body[field]) for body in made.bodies]
+    for before, after in zip(bodies[1:], bodies[2:], strict=False):
+        assert after[: len(before)] == before
+    assert str(bodies[-1]).count("'zoom'") == 2
+    assert str(bodies[-1]).count("remember the lighthouse") >= 2
+
+
+def without_marks(value):
+    if isinstance(value, dict):
+        return {name: without_marks(one) for name, one in value.items() if name != "cache_control"}
+    return [without_marks(one) for one in value] if isinstance(value, list) else value
+
+
+def test_attachments_are_recorded_and_sent(remembering):
+    made = remembering(Answer(text="A dot."), Answer(text="A dot again."), budget=20_000)
+    made.turn("What is it?", with_=Media(media_type="image/png", content=b"\x89PNG\r\n\x1a\n" + b"0" * 40))
+    made.again()
+    made.turn("Look again.")
+    assert [len(entry.message.parts) for entry in made.memory.thread.entries()] == [1, 0, 0, 0]
+    assert all("image_url" in str(prompt) for prompt in prompts(made))
+
+
+def test_a_failure_keeps_the_users_message_and_the_next_turn_works(remembering):
+    made = remembering(Refused(status=400), Answer(text="Hello."))
+    with pytest.raises(BadRequest):
+        made.turn("one")
+    assert (made.logged, made.states) == ([("user", "one")], [ABORTED])
+    made.turn("two")
+    assert made.states == [ABORTED, COMPLETE]
+    assert [one["content"] for one in prompts(made)[1][2:]] == ["one", "two"]
+
+
+def test_a_stream_that_breaks_keeps_the_words_that_came(remembering):
+    made = remembering(Broken(answer=Answer(text="The sea is warm in June."), events=4), Answer(text="Yes."))
+    with pytest.raises(Exception, match="error|broke|failed"):
+        made.stream("When?")
+    assert made.states == [PARTIAL]
+    kind, words = made.logged[-1]
+    assert kind == "assistant"
+    assert words
+    assert "The sea is warm in June.".startswith(words)
+    assert made.turn("Really?").text == "Yes."
+
+
+@pytest.mark.covers("A25")
+def test_a_stream_that_is_given_up_keeps_the_words_that_came(remembering):
+    made = remembering(Answer(text="The sea is warm in June."), Answer(text="Yes."))
+    words = made.stream("When?", pieces=3)
+    assert made.logged == [("user", "When?"), ("assistant", words)]
+    assert made.states == [PARTIAL]
+    assert made.turn("Really?").text == "Yes."
+
+
+def test_a_turn_that_is_cancelled_keeps_what_came(remembering):
+    made = remembering(Answer(text="The sea is warm in June."), Answer(text="Yes."))
+    with pytest.raises(Cancelled):
+        made.turn("When?", on_chunk=lambda chunk: made.memory.cancel())
+    assert made.states == [PARTIAL]
+    assert made.logged[-1] == ("assistant", "The ")
+    assert made.turn("Really?").text == "Yes."
+
+
+def test_a_tool_that_raises_ends_the_turn_and_keeps_the_call(remembering):
+    def broken(city: str) -> str:
+        """Tell the weather."""
+        raise RuntimeError("no network")
+
+    made = remembering(
+        Answer(calls=(("c1", "broken", {"city": "Roscoff"}),)), Answer(text="I could not look."), Answer(text="No.")
+    )
+    made.chat.with_tools(broken)
+    with pytest.raises(RuntimeError, match="no network"):
+        made.turn("Weather?")
+    assert made.states == [PARTIAL]
+    assert [kind for kind, _ in made.logged] == ["user", "tool_call"]
+    assert made.turn("And now?").text == "I could not look."
+
+
+def test_an_answer_that_is_cut_by_its_length_is_partial(remembering):
+    made = remembering(Answer(text="The sea is", finish="length"))
+    made.turn("When?")
+    assert made.states == [PARTIAL]
+
+
+def test_a_call_that_waits_for_approval_leaves_the_turn_open_until_it_goes_on(remembering):
+    made = remembering(Answer(text="I book.", calls=(("b1", "book", {"city": "Roscoff"}),)), Answer(text="Booked."))
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    reply = made.turn("Book it.")
+    assert [call.name for call in reply.calls] == ["book"]
+    assert made.memory.is_awaiting_approval
+    assert made.states == [OPEN]
+    with pytest.raises(PendingCalls, match="book"):
+        made.turn("Something else.")
+    made.chat.approve("b1")
+    assert made.do("resume").text == "Booked."
+    assert made.states == [COMPLETE]
+    assert [kind for kind, _ in made.logged] == ["user", "assistant", "tool_call", "tool_result", "assistant"]
+
+
+def book(city: str) -> str:
+    """Book a train."""
+    return f"A train to {city}."
+
+
+def test_a_turn_that_waited_goes_on_after_a_restart(remembering):
+    made = remembering(Answer(text="I book.", calls=(("b1", "book", {"city": "Roscoff"}),)), Answer(text="Booked."))
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    made.turn("Book it.")
+    made.again()
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    assert made.do("resume").calls
+    made.chat.approve("b1")
+    assert made.turn(None).text == "Booked."
+    assert made.states == [COMPLETE]
+
+
+def test_nothing_goes_on_where_no_turn_waits(remembering):
+    made = remembering(Answer(text="Hello."))
+    with pytest.raises(Mistake, match="no turn waits"):
+        made.do("resume")
+    made.turn()
+    with pytest.raises(Mistake, match="no turn waits"):
+        made.do("resume")
+
+
+def test_a_turn_that_was_left_open_is_closed_by_the_next(remembering):
+    made = remembering(Answer(calls=(("b1", "book", {"city": "Roscoff"}),)), Answer(text="Hello."))
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    made.turn("Book it.")
+    made.again()
+    made.turn("Hi")
+    assert made.states == [PARTIAL, COMPLETE]
+
+
+def test_a_prompt_that_the_provider_finds_too_long_is_made_shorter_once(remembering):
+    too_long = Refused(status=400, message="maximum context length is 8192 tokens")
+    made = remembering(*[Answer(text="word " * 40)] * 6, too_long, Answer(text="Short."), budget=3_000)
+    for n in range(6):
+        made.turn(f"number {n}")
+    assert made.turn("Now?").text == "Short."
+    assert made.do("status").reason == "estimate"
+    assert len(str(prompts(made)[-1])) < len(str(prompts(made)[-2]))
+    assert made.states == [COMPLETE] * 7
+
+
+def test_each_request_has_a_report_and_what_became_of_it(remembering, memory):
+    made = remembering(Answer(text="Hello.", input_tokens=50, output_tokens=7), Refused(status=400))
+    made.turn("one")
+    with pytest.raises(BadRequest):
+        made.turn("two")
+    thread = made.memory.thread.id
+    found = memory.store.read(memory.name, lambda unit: unit.rows(stored.rows.REQUESTS, thread=thread, limit=10))
+    assert [(row[8], row[9], row[12]) for row in reversed(found)] == [(50, 7, 1), (None, None, 2)]
+
+
+def test_the_cut_stream_is_no_reason_to_lose_the_turn(remembering):
+    made = remembering(Cut(answer=Answer(text="The sea is warm."), events=3), Answer(text="Yes."))
+    with pytest.raises(Exception, match="ended before|broke"):
+        made.stream("When?")
+    assert made.states == [PARTIAL]
+    made.turn("Really?")
+    assert made.states == [PARTIAL, COMPLETE]
