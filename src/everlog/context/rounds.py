@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from everlog.messages import Entry
 from everlog.protocols.exchange import MODEL
@@ -38,7 +39,7 @@ def rounds(entries: Sequence[Entry], weigh: Callable[[Entry], int]) -> list[Roun
             waiting.add(message.call.call_id)
         if message.result is not None:
             waiting.discard(message.result.call_id)
-    for start, stop in zip(begun, [*begun[1:], len(entries)], strict=True):
+    for start, stop in pairwise([*begun, len(entries)]):
         first = entries[start]
         begins = start > 0 and entries[start - 1].turn != first.turn
         size = sum(weigh(entry) for entry in entries[start:stop])

@@ -21,7 +21,7 @@ def summarised(talk: Talk, settings: Settings) -> None:
 
 @pytest.mark.covers("B11", "B12")
 def test_a_summary_stands_before_the_words_as_a_pair_and_stays_until_the_epoch_turns():
-    settings = Settings(threshold_tokens=1_000, min_recent=4)
+    settings = Settings(threshold_tokens=1_000, min_recent=4, cap_chars=1_000)
     talk = Talk(consumer={"mode": "rolling"}, options={"recent": 4})
     made = None
     for n in range(30):
@@ -56,7 +56,7 @@ def test_a_summary_that_comes_late_is_shown_from_the_next_turn_on():
 
 
 def test_a_summary_that_is_gone_opens_an_epoch():
-    settings = Settings(threshold_tokens=1_000, min_recent=4)
+    settings = Settings(threshold_tokens=1_000, min_recent=4, cap_chars=1_000)
     talk = Talk(consumer={"mode": "rolling"}, options={"recent": 4})
     for n in range(30):
         talk.turn(f"question {n} " + "q" * 200, "a" * 200)
