@@ -1,17 +1,28 @@
 """Building memory after a turn, in the background: one thread for each memory, while there is something to build."""
 
+import atexit
 import logging
 import os
 import threading
+import weakref
+from typing import Any, assert_never
 
+from everlog.context import Mode
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.trouble import Trouble
 from everlog.memory.interface import Compactor
+from everlog.memory.interface import Memory as Derived
+from everlog.memory.rolling import Rolling, Settings
 from everlog.memory.tree import Tree
-from everlog.pump import Ran, run
+from everlog.memory.tree.schemas import SCHEMAS
+from everlog.messages import Call
+from everlog.pump import run
 
 CLOSE_S = 10.0
 """How long a memory that is closed waits for what is being built."""
+
+LEAST_THRESHOLD, RECENT = 100, 10
+"""Tokens from which on a conversation is summarised, at least; its newest messages, which are not."""
 
 _logger = logging.getLogger(__name__)
 
@@ -19,10 +30,13 @@ _logger = logging.getLogger(__name__)
 class Pump:
     """Builds the lines of one thread. Thread-safe."""
 
-    def __init__(self, recorder: Recorder, compactor: Compactor, trouble: Trouble) -> None:
+    def __init__(
+        self, recorder: Recorder, compactor: Compactor, trouble: Trouble, memory: "Derived[Any] | None"
+    ) -> None:
+        """Build one memory, or none."""
         self._recorder = recorder
         self._compactor = compactor
-        self._memory = Tree.of(compactor)
+        self._memory = memory
         self._trouble = trouble
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -34,18 +48,11 @@ class Pump:
 
     def run(self) -> None:
         """Build what is missing, here."""
-        thread = self._recorder.thread
-        if thread is None:
+        thread, recorder = self._recorder.thread, self._recorder
+        if thread is None or self._memory is None:
             return
         try:
-            ran: Ran = run(
-                self._recorder.store,
-                self._recorder.tenant,
-                thread,
-                self._memory,
-                self._compactor,
-                stop=self._closing.is_set,
-            )
+            ran = run(recorder.store, recorder.tenant, thread, self._memory, self._compactor, stop=self._closing.is_set)
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
             self._trouble.note("derive", error)
             return
@@ -63,6 +70,7 @@ class Pump:
             if is_here and self._thread is not None and self._thread.is_alive():
                 return
             self._process = os.getpid()
+            _closed_at_exit(self)
             self._thread = threading.Thread(target=self._work, name="everlog-memory", daemon=True)
             self._thread.start()
 
@@ -88,3 +96,44 @@ class Pump:
                     return
                 self._is_due = False
             self.run()
+
+
+_at_exit: "weakref.WeakSet[Pump]" = weakref.WeakSet()
+
+
+def _closed_at_exit(pump: Pump) -> None:
+    """See to it that nothing is cut off in the middle where the program ends."""
+    if not _at_exit:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _at_exit.add(pump)
+
+
+def _close_all() -> None:
+    for pump in list(_at_exit):
+        pump.close()
+
+
+def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[Any] | None":
+    """Return what is built for prompts of a mode.
+
+    A summary is begun when what was said is a quarter of the budget, so that there is one when the first epoch is full.
+    """
+    match mode:
+        case "tree":
+            return Tree.of(compactor)
+        case "rolling":
+            threshold = max(LEAST_THRESHOLD, budget_tokens // 4)
+            settings = Settings(threshold_tokens=threshold, min_recent=RECENT)
+            memory = Rolling.of(compactor, settings=settings, recalled=_recalled)
+            if memory.model is None:
+                _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
+            return memory
+        case "none":
+            return None
+        case _:
+            assert_never(mode)
+
+
+def _recalled(call: Call) -> bool:
+    return call.name in SCHEMAS

@@ -7,71 +7,29 @@ a spool, and goes in before anything that was said later. All of it blocks; prog
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from everlog import context as contexts
-from everlog import log
 from everlog.chat.ledger import NOTHING, Attempt
 from everlog.clock import new_id
-from everlog.context import Context, Held, Terms
-from everlog.context.values import Status
-from everlog.conversation import gate
+from everlog.context import Context, Mode, Terms
+from everlog.conversation import gate, leftovers, units
 from everlog.conversation.spool import Spool
 from everlog.conversation.trouble import PASSES, Trouble
+from everlog.conversation.units import Piece, Turn
 from everlog.errors import Busy, EverlogError, Mistake, StoreUnavailable
-from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
-from everlog.messages import Message
-from everlog.protocols.exchange import Usage
-from everlog.pump import mark_tree
-from everlog.pump.claim import Lease, LeaseLost
+from everlog.log import NewTurn, TurnState
+from everlog.pump.claim import LeaseLost
 from everlog.store import Store, Unit
-
-
-class Turn:
-    """A turn under way, as the log knows it."""
-
-    def __init__(self, opening: NewTurn) -> None:
-        self.opening = opening
-        self.number: int | None = None
-        """None while it waits in the spool."""
-        self.at = 0
-        """Position of its first message."""
-        self.next = 0
-        """Position after what is recorded of it."""
-        self.said = 0
-        """How many messages of it the model, or a tool, said."""
-        self.lease: Lease | None = None
-        self.beats: gate.Heartbeat | None = None
-
-    @property
-    def is_stored(self) -> bool:
-        return self.number is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """What is recorded at once."""
-
-    messages: Sequence[Message] = ()
-    state: TurnState = TurnState.OPEN
-    held: Sequence[Held] = ()
-    terms: Terms | None = None
-    context: Context | None = None
-    """The request that it answers; None where there was none, or it was made without the database."""
-    status: Status | None = None
-    """What became of that request; None if that was said before."""
-    model: str | None = None
-    usage: Usage | None = None
-    attempts: Sequence[Attempt] = ()
-    """What is to be paid."""
 
 
 class Recorder:
     """Records the turns of one thread."""
 
-    def __init__(self, store: Store, tenant: str, key: str, trouble: Trouble) -> None:
+    def __init__(self, store: Store, tenant: str, key: str, trouble: Trouble, *, mode: Mode = "tree") -> None:
         self.store = store
         self.tenant = tenant
         self.key = key
@@ -79,7 +37,9 @@ class Recorder:
         self.thread: str | None = None
         """Our id of the thread; None until it is known."""
         self._trouble = trouble
+        self._mode = mode
         self._unpaid: list[Attempt] = []
+        self._leftovers: list[Path] = []
         self._lock = threading.RLock()
 
     @property
@@ -100,7 +60,9 @@ class Recorder:
         """
         try:
             self.drain(None)
-            found = self._write(partial(_begin, key=self.key, opening=turn.opening), name="turn.begin")
+            found = self._write(
+                partial(units.begin, key=self.key, opening=turn.opening, mode=self._mode), name="turn.begin"
+            )
         except PASSES as error:
             if self.spool.is_full:
                 raise StoreUnavailable(
@@ -123,7 +85,7 @@ class Recorder:
             Mistake: the turn was closed meanwhile, or another one was begun.
         """
         assert self.thread is not None
-        lease = self._write(partial(_reopen, thread=self.thread, number=turn.number), name="turn.begin")
+        lease = self._write(partial(units.reopen, thread=self.thread, number=turn.number), name="turn.begin")
         if lease is None:
             return False
         turn.lease, turn.beats = lease, gate.Heartbeat(self.store, lease)
@@ -135,7 +97,7 @@ class Recorder:
         Raises:
             Mistake: none is open.
         """
-        found = self.store.read(self.tenant, partial(_left_open, key=self.key))
+        found = self.store.read(self.tenant, partial(units.left_open, key=self.key))
         if found is None:
             raise Mistake("no turn waits to go on; begin one with turn(…)")
         row, opened, first = found
@@ -171,13 +133,18 @@ class Recorder:
             if not turn.is_stored:
                 raise StoreUnavailable("what the turn began with is not stored yet")
             unpaid = tuple(self._unpaid)
-            self._write(partial(_record, thread=self.thread, turn=turn, piece=piece, unpaid=unpaid), name="turn.record")
+            self._write(
+                partial(units.record, thread=self.thread, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode),
+                name="turn.record",
+            )
             del self._unpaid[: len(unpaid)]
         except LeaseLost:
             raise Busy("another process took this thread over; what was said here since is not in it") from None
         except PASSES as error:
             self._trouble.note("record", error, waiting=self.spool.messages + len(piece.messages))
-            self.spool.add(more, turn.next if turn.is_stored else None)
+            now = self.store.clock.now()
+            stamped = tuple(replace(one, at=one.at or now) for one in more.messages)
+            self.spool.add(replace(more, messages=stamped), None if self.spool.waiting else turn.next)
         turn.next += len(piece.messages)
 
     def release(self, turn: Turn) -> None:
@@ -186,7 +153,7 @@ class Recorder:
             turn.beats.stop()
         if turn.lease is not None:
             with suppress(EverlogError):  # it ends by time, or with this process
-                self._write(partial(_release, lease=turn.lease), name="turn.release")
+                self._write(partial(units.release, lease=turn.lease), name="turn.release")
         turn.lease = turn.beats = None
 
     def drain(self, turn: Turn | None) -> None:
@@ -196,93 +163,41 @@ class Recorder:
             StoreUnavailable: it cannot be recorded yet.
         """
         with self._lock:
+            stop: int | None = None
             while waiting := self.spool.waiting:
                 one = waiting[0]
-                thread, first, number = self._write(
-                    partial(_put, key=self.key, turn=one.turn, expected=one.expected), name="turn.spool"
+                expected = stop if one.expected is None else one.expected
+                found = self._write(
+                    partial(units.put, key=self.key, turn=one.turn, expected=expected, mode=self._mode),
+                    name="turn.spool",
                 )
-                self.thread = thread
-                if turn is not None and len(waiting) == 1 and not one.turn.more:
-                    turn.number, turn.at, turn.next = number, first, first + len(one.turn.messages)
+                self.thread, first, stop, number = found
                 self.spool.drop_first()
+                if turn is not None and not one.turn.more and one.turn.client_key == turn.opening.client_key:
+                    turn.number, turn.at, turn.next = number, first, stop
+                elif turn is not None and turn.is_stored:
+                    turn.next = stop
+            leftovers.drop(self._leftovers)
+            self._leftovers = []
+
+    def take_leftovers(self) -> None:
+        """Take in what programs before this one could not record."""
+        found, self._leftovers = leftovers.take(self.store, self.tenant, self.key)
+        self.spool.put_back(found)
+
+    def leave(self) -> None:
+        """Record what waits, or keep it in a file, before the program ends."""
+        if not self.spool.waiting:
+            return
+        try:
+            self.drain(None)
+        except EverlogError as error:
+            self._trouble.note("record", error, waiting=self.spool.messages)
+            if leftovers.keep(self.store, self.tenant, self.key, self.spool.waiting):
+                self.spool.clear()
 
     def _write(self, act: Callable[[Unit], Any], *, name: str) -> Any:
         return self.store.write(self.tenant, act, name=name)
-
-
-def _begin(unit: Unit, key: str, opening: NewTurn) -> tuple[str, Lease, int, int] | None:
-    row = log.ensure(unit, key)
-    lease = gate.take(unit, row.id)
-    if lease is None:
-        return None
-    log.close_open(unit, row)
-    appended = log.append(unit, row, [opening])
-    mark_tree(unit, row.id, upto=appended.stop)
-    return row.id, lease, appended.turn, appended.first
-
-
-def _reopen(unit: Unit, thread: str, number: int | None) -> Lease | None:
-    lease = gate.take(unit, thread)
-    if lease is not None:
-        opened = log.open_turn(unit, log.load(unit, thread))
-        if opened is None or opened.turn != number:
-            raise Mistake("the turn that waited was closed meanwhile; begin another one")
-    return lease
-
-
-def _left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message] | None:
-    thread = log.known(unit, key)
-    if thread is None:
-        return None
-    row = log.load(unit, thread)
-    opened = log.open_turn(unit, row)
-    if opened is None:
-        return None
-    return row, opened, log.at(unit, row, [opened.first])[opened.first].message
-
-
-def _record(unit: Unit, thread: str | None, turn: Turn, piece: Piece, unpaid: Sequence[Attempt]) -> None:
-    if turn.lease is not None:
-        gate.hold(unit, turn.lease)
-    assert thread is not None, "a turn that is stored has a thread"
-    row = log.load(unit, thread)
-    if row.turns - 1 != turn.number:
-        raise LeaseLost
-    if piece.messages:
-        more = NewTurn(messages=tuple(piece.messages), state=piece.state, model=piece.model, more=True)
-        appended = log.append(unit, row, [more])
-        mark_tree(unit, thread, upto=appended.stop)
-    else:
-        log.settle(unit, row, row.turns - 1, piece.state)
-    if piece.context is not None and piece.terms is not None:
-        contexts.hold(unit, thread, piece.terms, piece.context, piece.held)
-        if piece.status is not None:
-            contexts.answered(
-                unit, thread, piece.terms, piece.context, status=piece.status, model=piece.model, usage=piece.usage
-            )
-    for one in unpaid:
-        log.spend(unit, row, Purpose.TALK, f"{one.provider}/{one.model.id}", one.usage, one.cost.total_usd)
-
-
-def _release(unit: Unit, lease: Lease) -> None:
-    gate.leave(unit, lease)
-
-
-def _put(unit: Unit, key: str, turn: NewTurn, expected: int | None) -> tuple[str, int, int]:
-    """Record what waited; where it stands already, since an earlier try was stored unseen, only where that is."""
-    row = log.ensure(unit, key)
-    if turn.more and expected is not None and row.next > expected:
-        there = log.read(unit, row, expected, expected + len(turn.messages))
-        if [(one.kind, one.text) for one in there] == [(one.kind, one.text) for one in turn.messages]:
-            return row.id, expected, row.turns - 1
-    if turn.more and not turn.messages:
-        log.settle(unit, row, row.turns - 1, turn.state)
-        return row.id, row.next, row.turns - 1
-    if not turn.more:
-        log.close_open(unit, row)
-    appended = log.append(unit, row, [turn])
-    mark_tree(unit, row.id, upto=appended.stop)
-    return row.id, appended.first, appended.turn
 
 
 def _is_paid(attempt: Attempt) -> bool:

@@ -18,7 +18,8 @@ class Waiting:
 
     turn: NewTurn
     expected: int | None = None
-    """Where the rest of a turn begins, if it is known: what stands there already is not stored again."""
+    """Where the rest of a turn begins: what stands there already is not stored again. None where what is before it waits
+    too."""
 
 
 class Spool:
@@ -46,10 +47,10 @@ class Spool:
         return sum(weight(message) for one in self.waiting for message in one.turn.messages) >= self._limit
 
     def add(self, turn: NewTurn, expected: int | None = None) -> None:
-        """Have a turn wait; what goes on with the last one that waits becomes part of it."""
+        """Have a turn, or the rest of one, wait; what goes on with a rest becomes part of it."""
         with self._lock:
-            if turn.more and self._waiting:
-                last = self._waiting[-1]
+            last = self._waiting[-1] if self._waiting else None
+            if turn.more and last is not None and last.turn.more:
                 grown = replace(last.turn, messages=last.turn.messages + turn.messages, state=turn.state)
                 self._waiting[-1] = replace(last, turn=grown)
             else:
@@ -59,6 +60,11 @@ class Spool:
         """Put what waited before in front of all else."""
         with self._lock:
             self._waiting[:0] = earlier
+
+    def clear(self) -> None:
+        """Forget all of it: it is kept elsewhere."""
+        with self._lock:
+            self._waiting.clear()
 
     def drop_first(self) -> None:
         """Forget the oldest: it is recorded."""

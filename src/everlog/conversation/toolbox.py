@@ -5,8 +5,9 @@ from typing import Any
 
 from everlog.chat.tools import Tool
 from everlog.conversation.options import Options
-from everlog.conversation.recorder import Recorder, Turn
+from everlog.conversation.recorder import Recorder
 from everlog.conversation.trouble import PASSES, Trouble
+from everlog.conversation.units import Turn
 from everlog.memory.tree import Tools
 from everlog.memory.tree.render import Shown
 from everlog.memory.tree.schemas import SCHEMAS

@@ -25,9 +25,10 @@ from everlog.conversation.overhearing import overheard
 from everlog.conversation.partners import as_messages, beside
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
 from everlog.conversation.recollection import Recollection
-from everlog.conversation.recorder import Piece, Recorder, Turn
+from everlog.conversation.recorder import Recorder
 from everlog.conversation.spending import Purse
 from everlog.conversation.toolbox import Toolbox
+from everlog.conversation.units import Piece, Turn
 from everlog.errors import Busy, Cancelled, ContextTooLong
 from everlog.log import TurnState
 from everlog.messages import Message

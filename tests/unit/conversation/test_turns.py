@@ -1,9 +1,12 @@
 """Turns: what is recorded, what is sent, and what remains when one does not end well. Each test runs by both drivers."""
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
 from everlog import BadRequest, Cancelled, Media, Mistake, PendingCalls, TurnState, tool
-from everlog.context import stored
+from everlog.context import rows
 from everlog.testing.upstream import Answer, Broken, Cut, Refused
 from tests.unit.conversation.remembering import PROTOCOLS, numbered
 
@@ -90,7 +93,7 @@ def test_requests_of_an_epoch_begin_with_the_one_before_also_after_a_restart(rem
         made.turn(f"number {n}")
         epochs.append(made.do("status").epoch)
     assert epochs[-1] >= 2
-    for n, (before, after) in enumerate(zip(prompts(made), prompts(made)[1:], strict=False)):
+    for n, (before, after) in enumerate(pairwise(prompts(made))):
         if epochs[n] == epochs[n + 1]:
             assert after[: len(before)] == before
     assert all(context_bytes(made, number) <= 1_500 for number in range(len(made.bodies)))
@@ -120,7 +123,7 @@ def test_tools_run_and_their_calls_and_results_are_entries(remembering):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_calls_of_memorys_own_tools_are_sent_again_but_are_no_entries(remembering, protocol):
-    calls = (("z1", "zoom", {"id": 0, "n": 1}), ("w1", "weather", {"city": "Roscoff"}))
+    calls: Any = (("z1", "zoom", {"id": 0, "n": 1}), ("w1", "weather", {"city": "Roscoff"}))
     made = remembering(
         Answer(text="Hello."),
         Answer(calls=calls[:1]),
@@ -140,7 +143,7 @@ def test_calls_of_memorys_own_tools_are_sent_again_but_are_no_entries(rememberin
     made.turn("More?")
     field = "input" if protocol == "responses" else "messages"
     bodies = [without_marks(body[field]) for body in made.bodies]
-    for before, after in zip(bodies[1:], bodies[2:], strict=False):
+    for before, after in pairwise(bodies[1:]):
         assert after[: len(before)] == before
     assert str(bodies[-1]).count("'zoom'") == 2
     assert str(bodies[-1]).count("remember the lighthouse") >= 2
@@ -173,7 +176,7 @@ def test_a_failure_keeps_the_users_message_and_the_next_turn_works(remembering):
 
 def test_a_stream_that_breaks_keeps_the_words_that_came(remembering):
     made = remembering(Broken(answer=Answer(text="The sea is warm in June."), events=4), Answer(text="Yes."))
-    with pytest.raises(Exception, match="error|broke|failed"):
+    with pytest.raises(Exception, match=r"error|broke|failed"):
         made.stream("When?")
     assert made.states == [PARTIAL]
     kind, words = made.logged[-1]
@@ -290,13 +293,13 @@ def test_each_request_has_a_report_and_what_became_of_it(remembering, memory):
     with pytest.raises(BadRequest):
         made.turn("two")
     thread = made.memory.thread.id
-    found = memory.store.read(memory.name, lambda unit: unit.rows(stored.rows.REQUESTS, thread=thread, limit=10))
+    found = memory.store.read(memory.name, lambda unit: unit.rows(rows.REQUESTS, thread=thread, limit=10))
     assert [(row[8], row[9], row[12]) for row in reversed(found)] == [(50, 7, 1), (None, None, 2)]
 
 
 def test_the_cut_stream_is_no_reason_to_lose_the_turn(remembering):
     made = remembering(Cut(answer=Answer(text="The sea is warm."), events=3), Answer(text="Yes."))
-    with pytest.raises(Exception, match="ended before|broke"):
+    with pytest.raises(Exception, match=r"ended before|broke"):
         made.stream("When?")
     assert made.states == [PARTIAL]
     made.turn("Really?")

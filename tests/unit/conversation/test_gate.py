@@ -1,0 +1,150 @@
+"""One turn at a time, of a thread and of a chat; the second waits, and says so when it gives up."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from everlog import Busy, Chat, TurnState
+from everlog.conversation import gate
+from everlog.memory.interface import Subject
+from everlog.pump import claim
+from everlog.testing.upstream import Answer
+
+OTHER = "00000000-1"
+
+
+class Held:
+    """A tool that the first turn calls, and that waits until it is let go."""
+
+    def __init__(self):
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def hold(self) -> str:
+        """Wait."""
+        self.asked.set()
+        assert self.go.wait(20)
+        return "went on"
+
+    def script(self, received):
+        said = received.body["messages"]
+        newest = [one["content"] for one in said if one["role"] == "user"][-1]
+        if newest == "first" and said[-1]["role"] == "user":
+            return Answer(calls=(("h", "hold", {}),))
+        return Answer(text=f"to {newest}")
+
+
+def beside(made, held, text):
+    """Say something in a thread beside this one, by another memory of the same log."""
+    told: list[object] = []
+
+    def act():
+        memory = made.home.attach(lambda: Chat("m-1", **made.wire).with_tools(held.hold), **made.wishes)
+        try:
+            told.append(memory.turn(text).text)
+        except Busy as error:
+            told.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    assert held.asked.wait(20)
+    return thread, told
+
+
+@pytest.fixture
+def waiting(remembering):
+    held = Held()
+    return remembering(held.script, wait_s=10), held
+
+
+def test_the_second_turn_of_a_thread_waits_for_the_first(waiting):
+    made, held = waiting
+    thread, told = beside(made, held, "first")
+    timer = threading.Timer(0.2, held.go.set)
+    timer.start()
+    assert made.turn("second").text == "to second"
+    thread.join()
+    assert told == ["to first"]
+    assert [text for kind, text in made.logged if kind in ("user", "assistant")] == [
+        *("first", "to first", "second", "to second")
+    ]
+
+
+def test_who_waits_too_long_is_told_so_and_nothing_is_recorded(waiting):
+    made, held = waiting
+    thread, told = beside(made, held, "first")
+    made.again(wait_s=0.05)
+    with pytest.raises(Busy, match=r"'k' is under way and did not end within 0\.05 s"):
+        made.turn("second")
+    held.go.set()
+    thread.join()
+    assert told == ["to first"]
+    assert [text for kind, text in made.logged if kind in ("user", "assistant")] == ["first", "to first"]
+
+
+def test_turns_of_two_threads_run_at_the_same_time(waiting):
+    made, held = waiting
+    thread, told = beside(made, held, "first")
+    made.again(key="other")
+    assert made.turn("second").text == "to second"
+    held.go.set()
+    thread.join()
+    assert told == ["to first"]
+
+
+def taken(made, worker):
+    """Have the thread leased to another process."""
+    subject = Subject(tenant=made.home.name, memory=gate.TURN, key=made.memory.thread.id)
+    return made.home.store.write(
+        made.home.name, lambda unit: claim.claim(unit, subject, gate.LEASE_S, worker), name="test.claim"
+    )
+
+
+def test_a_thread_that_another_process_has_is_waited_for(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"), wait_s=0.05)
+    made.turn("one")
+    lease = taken(made, OTHER)
+    with pytest.raises(Busy):
+        made.turn("two")
+    made.home.store.write(made.home.name, lambda unit: gate.leave(unit, lease), name="test.leave")
+    assert made.turn("three").text == "2"
+
+
+def test_a_thread_of_a_process_that_is_gone_is_free_at_once(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"), wait_s=0.05)
+    made.turn("one")
+    gone = f"{claim.this_worker().partition('-')[0]}-4194303"
+    assert taken(made, gone) is not None
+    assert made.turn("two").text == "2"
+
+
+def test_a_turn_whose_thread_was_taken_over_records_nothing_more(remembering, clock):
+    def script(received):
+        clock.advance(timedelta(seconds=gate.LEASE_S + 1))
+        assert taken(made, OTHER) is not None
+        return Answer(text="too late")
+
+    made = remembering(script)
+    with pytest.raises(Busy, match="took this thread over"):
+        made.turn("one")
+    assert [text for _, text in made.logged] == ["one"]
+
+
+def test_the_lease_is_renewed_while_a_turn_runs(remembering, monkeypatch):
+    monkeypatch.setattr(gate, "RENEW_S", 0.01)
+    renewed = threading.Event()
+    renew = gate.renew
+    monkeypatch.setattr(gate, "renew", lambda unit, lease: (renew(unit, lease), renewed.set()))
+
+    def script(received):
+        assert renewed.wait(20)
+        return Answer(text="1")
+
+    made = remembering(script)
+    made.turn("one")
+    assert made.states == [TurnState.COMPLETE]
+    ended = time.monotonic() + 5
+    while any(one.name == "everlog-turn" for one in threading.enumerate()) and time.monotonic() < ended:
+        threading.Event().wait(0.005)
+    assert not any(one.name == "everlog-turn" for one in threading.enumerate())
