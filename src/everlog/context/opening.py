@@ -37,6 +37,7 @@ def divide(
     budget: int,
     low: int,
     past: int | None,
+    keep: int | None = None,
     recent: int = 0,
 ) -> Room:
     """Return where the tail of a new epoch begins: what fits is not folded, else the newest quarter of it stays.
@@ -51,11 +52,12 @@ def divide(
         budget: bytes that memory may take.
         low: bytes to which memory is brought down.
         past: bytes that the past takes now; None where it is yet to be made.
+        keep: bytes of memory up to which nothing is folded; `low` if None.
         recent: how many of the newest entries are shown as they were said if they fit below the low mark.
     """
     is_open = bool(rounds) and open_at is not None and rounds[-1].start >= open_at
     older = rounds[:-1] if is_open else rounds
-    if past is not None and past + sum(one.size for one in older) <= low:
+    if past is not None and past + sum(one.size for one in older) <= (low if keep is None else keep):
         return _room(cut, _closed(rounds, open_at), budget, low)
     most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
     while kept:
