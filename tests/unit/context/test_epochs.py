@@ -7,7 +7,8 @@ import pytest
 
 from everlog import BudgetTooSmall, ContextTooLong, context
 from everlog.context import Head, Held
-from everlog.messages import Message
+from everlog.log import NewTurn
+from everlog.messages import Message, Origin
 from everlog.protocols.exchange import Said, Usage
 from tests.unit.context.talking import TENANT, Talk, answer, call, words
 
@@ -365,3 +366,15 @@ def test_instructions_that_change_in_every_turn_do_not_fold_what_fits():
         made = talk.turn("q" * 300, "a" * 300, head=Head(instructions=(system,)))
         assert made.turned in ("instructions", "tools")
     assert made.epoch.cut == 0
+
+
+def test_words_that_are_erased_from_the_tail_open_an_epoch():
+    talk = Talk()
+    turn = NewTurn(messages=(Message(kind="user", text="my name is Ada"),), origin=Origin(user="ada"))
+    talk.turn("hello", "hi")
+    talk.thread.extend([turn])
+    assert "Ada" in words(talk.turn("and?", "yes"))
+    talk.memory.erase(user="ada")
+    made = talk.turn("who?", "nobody")
+    assert made.turned == "erased"
+    assert "Ada" not in words(made)
