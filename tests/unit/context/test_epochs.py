@@ -9,7 +9,7 @@ from everlog import BudgetTooSmall, ContextTooLong, context
 from everlog.context import Head, Held
 from everlog.log import NewTurn
 from everlog.messages import Message, Origin
-from everlog.protocols.exchange import Said, Usage
+from everlog.protocols.exchange import Raw, Said, Usage
 from tests.unit.context.talking import TENANT, Talk, answer, call, words
 
 EDGES = "epochs: edge cases"
@@ -211,7 +211,7 @@ def test_rounds_of_memory_tools_stay_in_place_and_go_with_the_epoch():
     talk.reply("that")
     assert opened in words(talk.turn("thanks", "welcome"))
     made = talk.until("full")
-    assert opened not in words(made)
+    assert "a line stands for" not in words(made)
     assert opened not in "".join(entry.text for entry in talk.thread.entries())
     assert "No message" in talk.thread.tree.search("stands").text
 
@@ -378,3 +378,17 @@ def test_words_that_are_erased_from_the_tail_open_an_epoch():
     made = talk.turn("who?", "nobody")
     assert made.turned == "erased"
     assert "Ada" not in words(made)
+
+
+def test_a_reply_in_its_own_blocks_stands_in_the_place_of_its_entries():
+    talk = Talk()
+    talk.ask("think")
+    talk.request()
+    position = talk.thread.row().next
+    raw = Raw(protocol="anthropic", items=({"role": "assistant", "content": "so it is"},))
+    reply = Said(messages=(Message(kind="assistant", text="so it is"),), raw=raw)
+    talk.hold([Held(position=position, n=0, kind="reply", covers=1, said=(reply,))])
+    talk.reply("so it is")
+    made = talk.turn("and?", "yes")
+    assert words(made).count("so it is") == 1
+    assert reply in made.said
