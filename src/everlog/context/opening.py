@@ -58,7 +58,7 @@ def divide(
     is_open = bool(rounds) and open_at is not None and rounds[-1].start >= open_at
     older = rounds[:-1] if is_open else rounds
     if past is not None and past + sum(one.size for one in older) <= (low if keep is None else keep):
-        return _room(cut, _closed(rounds, open_at), budget, low)
+        return _room(cut, _closed(rounds, open_at), budget, budget)
     most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
     while kept:
         one = older[kept - 1]
