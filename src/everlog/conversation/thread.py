@@ -12,7 +12,7 @@ from everlog.conversation.tree import Tree
 from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
 from everlog.log.threads import END
-from everlog.memory import tree
+from everlog.memory import rolling, tree
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Extractive
 from everlog.memory.tree import Tree as TreeMemory
@@ -186,7 +186,7 @@ class Thread:
         return run(self._store, self._tenant, self.id, memory, compactor, options=options, on_progress=on_progress)
 
     def verify(self) -> Iterator[Verified]:
-        """Check the thread page by page: positions, hashes, turns, large parts, and that its tree can be shown.
+        """Check the thread page by page: positions, hashes, turns, large parts, and that its tree and its summaries can be shown.
 
         Raises:
             Erased: the thread was erased.
@@ -220,13 +220,14 @@ class Thread:
 
 
 def verified(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
-    """Check a thread by its id: the log, and if its row can be read at all, the tree."""
+    """Check a thread by its id: the log, and if its row can be read at all, what was derived from it."""
     readable = True
     for part in log.verify(store, tenant, thread):
         readable = readable and not (part.of == 0 and part.faults)
         yield part
     if readable:
         yield from tree.verify(store, tenant, thread)
+        yield from rolling.verify(store, tenant, thread)
 
 
 def _check(turns: Sequence[NewTurn]) -> None:
