@@ -4,6 +4,7 @@ The model gpt-5.6-sol is always down, so that pages can show what happens then.
 """
 
 import json
+import re
 from typing import Any
 
 from everlog.protocols import FORMATS
@@ -11,6 +12,9 @@ from everlog.protocols.shapes import array, record
 from everlog.testing.upstream import Answer, Received, Refused
 
 DOWN = "gpt-5.6-sol"
+
+TAG = re.compile(r"<input>\n(\w+(?: \([^()]*\))?): ")
+"""Whose words a compactor is to shorten."""
 
 VALUES: dict[str, Any] = {"string": "Lisbon", "integer": 3, "number": 0.5, "boolean": True, "null": None}
 
@@ -23,6 +27,8 @@ def answer(received: Received) -> Answer | Refused:
     if protocol is None:
         return Refused(status=404)
     messages = [one for said in FORMATS[protocol].parse_history(body) for one in said.messages]
+    if tag := TAG.search(messages[-1].text if messages else ""):
+        return Answer(text=f"{tag[1]}: the sea is warm in June", input_tokens=2_000, output_tokens=12)
     spoken = [one for one in messages if one.kind != "system"]
     last = spoken[-1] if spoken else None
     if last is not None and last.kind == "tool_result":

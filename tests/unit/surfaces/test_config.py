@@ -1,11 +1,20 @@
 """What options, environment and defaults come to."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from everlog.errors import Mistake
-from everlog.surfaces.config import Settings, debugging, settings
+from everlog.surfaces.config import (
+    CompactorSettings,
+    Settings,
+    compactor_settings,
+    debugging,
+    required_protocol,
+    settings,
+)
 
 
 def test_without_a_word_it_is_everlog_db_here_and_the_default_tenant():
@@ -78,3 +87,90 @@ def test_a_password_is_never_shown(database: str, shown: str):
 def test_debugging_is_asked_for_by_the_environment(value: str, on: bool):
     assert debugging({"EVERLOG_DEBUG": value}) is on
     assert not debugging({})
+
+
+FILE = """
+required_protocol = "chat_completions"
+
+[compactor]
+model = "glm-5p3-flash"
+provider = "openai"
+protocol = "chat_completions"
+base_url = "http://127.0.0.1:9/v1"
+assume_model_exists = true
+api_key_env = "GLM_KEY"
+at_once = 3
+"""
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Callable[..., Settings]:
+    """Write the file of settings beside a database that there need not be."""
+
+    def write(text: str, name: str = "everlog.toml") -> Settings:
+        (tmp_path / name).write_text(text)
+        return settings(database=str(tmp_path / "chats.db"), environment={})
+
+    return write
+
+
+def test_without_a_word_the_compactor_is_the_built_in_one():
+    assert compactor_settings(settings(environment={}), environment={}) == CompactorSettings()
+
+
+@pytest.mark.covers("A38")
+def test_the_file_beside_the_database_says_what_answers_and_how_it_is_reached(beside: Callable[..., Settings]):
+    found = compactor_settings(beside(FILE), environment={"GLM_KEY": " secret "})
+    assert (found.name, found.at_once, found.required_protocol) == ("glm-5p3-flash", 3, "chat_completions")
+    assert found.named_by.endswith("everlog.toml")
+    assert found.options == {
+        "provider": "openai",
+        "protocol": "chat_completions",
+        "base_url": "http://127.0.0.1:9/v1",
+        "assume_model_exists": True,
+        "api_key": "secret",
+    }
+    assert "secret" not in repr(found)
+
+
+def test_options_win_over_the_environment_and_that_over_the_file_each_key_by_itself(beside: Callable[..., Settings]):
+    file = beside(FILE)
+    environment = {"GLM_KEY": "k", "EVERLOG_COMPACTOR": "other", "EVERLOG_REQUIRED_PROTOCOL": "responses"}
+    found = compactor_settings(file, environment=environment)
+    assert (found.name, found.named_by, found.required_protocol) == ("other", "EVERLOG_COMPACTOR", "responses")
+    given = compactor_settings(file, name="third", provider=None, protocol="responses", environment=environment)
+    assert (given.name, given.named_by) == ("third", "--compactor")
+    assert (given.options["protocol"], given.options["base_url"]) == ("responses", "http://127.0.0.1:9/v1")
+
+
+def test_another_file_can_be_named_and_must_then_be_there(beside: Callable[..., Settings], tmp_path: Path):
+    server = settings(database="postgresql://host/chats", environment={})
+    assert compactor_settings(server, environment={}).name == "extractive"
+    beside("[compactor]\nmodel = 'm'\n", "other.toml")
+    environment = {"EVERLOG_CONFIG": str(tmp_path / "other.toml")}
+    assert compactor_settings(server, environment=environment).name == "m"
+    assert required_protocol(server, environment) is None
+    with pytest.raises(Mistake, match=r"gone\.toml cannot be read"):
+        compactor_settings(server, environment={"EVERLOG_CONFIG": str(tmp_path / "gone.toml")})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[compacter]", "did you mean compactor"),
+        ("[compactor]\nprotcol = 'responses'", "did you mean protocol"),
+        ("[compactor]\napi_key = 'sk-1'", "did you mean api_key_env"),
+        ("[compactor]\nmodel = 3", "model is a text"),
+        ("[compactor]\nat_once = true", "at_once is a whole number"),
+        ("[compactor]\nat_once = 0", "at_once is at least 1"),
+        ("compactor = 'm'", "compactor is a section"),
+        ("[compactor", "no TOML"),
+        ("[compactor]\nmodel = 'm'\napi_key_env = 'GLM_KEY'", "in GLM_KEY, and that is not set"),
+    ],
+)
+def test_a_file_with_anything_unknown_is_refused_with_the_nearest_name(
+    beside: Callable[..., Settings], text: str, said: str
+):
+    with pytest.raises(Mistake, match=re.escape(said)) as caught:
+        compactor_settings(beside(text), environment={})
+    assert "sk-1" not in str(caught.value)
