@@ -12,6 +12,7 @@ from benchmarks._caches.talks import Talk
 
 POLICIES = {
     "merged": policies.merged,
+    "by turn": policies.merged_by_turn,
     "rolling": policies.rolling,
     "window": policies.window,
     "rewritten": policies.rewritten,

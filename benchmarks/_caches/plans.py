@@ -52,6 +52,7 @@ PLANS: dict[Policy, dict[Marks, Plan]] = {
     policies.whole: GROWING,
     policies.rolling: GROWING,
     policies.epochs: GROWING,
+    policies.merged_by_turn: GROWING,
     policies.window: {
         "anthropic": Plan(instructions=True),
         "exact": Plan(instructions=True, mode="explicit"),

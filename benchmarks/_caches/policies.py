@@ -153,13 +153,22 @@ def weight_of(blocks: Collection[str]) -> int:
 
 
 def merged(talk: Talk) -> Sending:
-    """Show all past turns as a tree view that is merged after every message, and the open turn verbatim."""
+    """Show the past as a tree view that is merged after every message, and the newest round verbatim."""
+    yield from _merged(talk, lambda log: log.rounds[-1])
+
+
+def merged_by_turn(talk: Talk) -> Sending:
+    """Show past turns as a tree view that is merged after every message of theirs, and the open turn verbatim."""
+    yield from _merged(talk, lambda log: log.turns[-1])
+
+
+def _merged(talk: Talk, upto: Callable[[Log], int]) -> Sending:
     log, view = Log(), View()
     for exchange in talk.exchanges:
         log.hear(exchange)
-        for count in range(view.count + 1, log.turns[-1] + 1):
+        for count in range(view.count + 1, upto(log) + 1):
             view = settle(view, count, budget=BUDGET_BYTES, low=BUDGET_BYTES, weigh=log.weigh)
-        yield exchange, Sent(log.since(log.turns[-1]), memory=log.shown(view))
+        yield exchange, Sent(log.since(upto(log)), memory=log.shown(view))
         log.answer(exchange)
 
 
