@@ -115,7 +115,9 @@ class Units:
         before = b""
         for n, block in enumerate(prompt.blocks[: place + 1]):
             yield from (
-                _reach(prompt, n, len(begun)) for begun in self.partings.get(before, ()) if block.words.startswith(begun)
+                _reach(prompt, n, len(begun))
+                for begun in self.partings.get(before, ())
+                if block.words.startswith(begun)
             )
             if n < place and block.key in self.replies:
                 yield block.upto + self._replied(prompt.blocks[n + 1 :], self.replies[block.key])

@@ -136,7 +136,8 @@ def rewritten(talk: Talk) -> Sending:
 def rolling(talk: Talk) -> Sending:
     """Fold what is above the budget into a summary of 2,000 tokens, and keep the newest 20 messages."""
     log = Log()
-    start, summary = 0, ()
+    start = 0
+    summary: tuple[str, ...] = ()
     for exchange in talk.exchanges:
         log.hear(exchange)
         if weight(log.since(start)) + weight_of(summary) > BUDGET_BYTES:

@@ -33,8 +33,7 @@ class Provider:
     def read_share(self) -> float:
         """What reading costs, of reading anew."""
         price = self.model.prices[0]
-        assert price.input and price.cache_read, "a model whose prices are known"
-        return price.cache_read / price.input
+        return (price.cache_read or 0) / (price.input or 1)
 
 
 @dataclass(frozen=True, slots=True)

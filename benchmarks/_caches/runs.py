@@ -13,7 +13,7 @@ from benchmarks._caches.use import Use
 class Run:
     """What became of all requests of a talk."""
 
-    use: Use = Use()
+    use: Use = field(default_factory=Use)
     new: float = 0
     """Tokens of input in lines of text that no earlier request had."""
     spent_usd: list[float] = field(default_factory=list)

@@ -14,12 +14,14 @@ TURN_S = 60.0
 
 ROUND_S = 4.0
 
-WORDS = tuple(
+_WORDS = (
     "harbour ledger tide signal mast rope engine invoice copper lantern wind ferry cargo anchor chart buoy crane pier "
-    "salt engine valve hull keel storm radio depth pilot crew watch bell compass barrel canvas rudder galley hatch "
+    "salt wheel valve hull keel storm radio depth pilot crew watch bell compass barrel canvas rudder galley hatch "
     "north south east west before after under over never always because while until without against beside between "
-    "seven twelve forty ninety report order change check repair deliver refuse accept measure compare confirm delay".split()
+    "seven twelve forty ninety report order change check repair deliver refuse accept measure compare confirm delay"
 )
+
+WORDS = _WORDS.split()
 
 TOOLS = tuple(
     Tool(
@@ -29,7 +31,10 @@ TOOLS = tuple(
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "The name, or the beginning of it."},
-                "day": {"type": "string", "description": "The day that is meant, as 2026-11-30; today if none is given."},
+                "day": {
+                    "type": "string",
+                    "description": "The day that is meant, as 2026-11-30; today if none is given.",
+                },
             },
             "required": ["name"],
         },
@@ -121,7 +126,9 @@ def _round(chance: random.Random, prefix: str, calls: int) -> tuple[tuple[Messag
         call = Call(call_id=call_id, name=tool, arguments=arguments)
         asked.append(Message(kind="tool_call", text=f"{tool} {arguments}", parts=(call,)))
         found = text(chance, chance.randint(120, 400))
-        answered.append(Message(kind="tool_result", text=found, author=tool, parts=(Result(call_id=call_id, name=tool),)))
+        answered.append(
+            Message(kind="tool_result", text=found, author=tool, parts=(Result(call_id=call_id, name=tool),))
+        )
     return tuple(asked), tuple(answered)
 
 

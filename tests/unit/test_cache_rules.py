@@ -1,14 +1,16 @@
 """The rules of providers' caches, as the benchmark applies them: each with the provider's own numbers, over wire bodies."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks._caches.blocks import parse_anthropic, parse_openai
+from benchmarks._caches.blocks import Prompt, parse_anthropic, parse_openai
 from benchmarks._caches.common import Common, Units
 from benchmarks._caches.marked import Anthropic, Exact
+from benchmarks._caches.providers import Cache
 from benchmarks._caches.use import Use
 from everlog import Chat, ChatConfig
 from everlog.registry import Price, builtin
@@ -53,7 +55,9 @@ def exact(*asked: tuple[float, dict[str, Any]]) -> Use:
     return _last(Exact(), parse_openai, asked)
 
 
-def _last(cache: Any, parse: Any, asked: Any) -> Use:
+def _last(
+    cache: Cache, parse: Callable[[dict[str, Any]], Prompt], asked: Iterable[tuple[float, dict[str, Any]]]
+) -> Use:
     return [cache.ask(at_s, parse(body)) for at_s, body in asked][-1]
 
 
@@ -306,7 +310,9 @@ def _marked_at(sizes: list[int], place: int | None) -> list[dict[str, Any]]:
 def test_an_exact_mark_that_moved_by_a_block_reads_nothing(sizes: list[int], place: int, shift: int):
     place %= len(sizes)
     moved = (place + shift) % len(sizes)
-    bodies = [gpt(*({"role": "user", "content": [one]} for one in _pointed(sizes, at)), **EXPLICIT) for at in (place, moved)]
+    bodies = [
+        gpt(*({"role": "user", "content": [one]} for one in _pointed(sizes, at)), **EXPLICIT) for at in (place, moved)
+    ]
     same = exact((0, bodies[0]), (1, bodies[0])).read
     assert same == (upto if (upto := sum(sizes[: place + 1])) >= 1024 else 0)
     assert exact((0, bodies[0]), (1, bodies[1])).read == (same if moved == place else 0)
@@ -324,7 +330,9 @@ def _pointed(sizes: list[int], place: int) -> list[dict[str, Any]]:
         ("deepseek-flash", "chat_completions", parse_openai, ["system", "user", "assistant", "user"]),
     ],
 )
-def test_the_blocks_are_those_that_a_chat_renders_with_its_marks(model: str, protocol: str, parse: Any, roles: list[str]):
+def test_the_blocks_are_those_that_a_chat_renders_with_its_marks(
+    model: str, protocol: str, parse: Any, roles: list[str]
+):
     keys = {"anthropic": "none", "openai": "none", "deepseek": "none"}
     chat = Chat(model, protocol=protocol, config=ChatConfig(api_keys=keys))
     chat.with_instructions("Be brief.", cache_until_here=True)
