@@ -23,6 +23,16 @@ ROWS = {
     "ours": "**Everlog: a frozen view, growing behind it**",
 }
 
+SHORT = {
+    "merged": "merged after every message",
+    "window": "sliding window",
+    "rewritten": "rewritten memory",
+    "whole": "everything",
+    "rolling": "rolling summary",
+    "ours": "Everlog",
+}
+"""The same, as they are named in the plot."""
+
 TALKS = {
     "talk": "300 turns",
     "tools": "300 turns, half of them with 3 to 10 rounds of tools",
@@ -41,8 +51,13 @@ def write() -> None:
     text = PAGE.read_text("utf-8")
     head, _, rest = text.partition(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n{numbers}{END}{rest.partition(END)[2]}", "utf-8")
-    lines = {ROWS[one.policy].strip("*"): one.run.spent_usd for one in talked if one.provider is talked[0].provider}
-    PLOT.write_text(plot(lines, f"Input of 300 turns, in dollars: {talked[0].provider.name}", "turns"), "utf-8")
+    PLOT.write_text(drawn([one for one in talked if one.provider is talked[0].provider]), "utf-8")
+
+
+def drawn(ran: Sequence[Compared]) -> str:
+    """Return the plot of all policies at one provider."""
+    lines = {SHORT[one.policy]: one.run.spent_usd for one in ran}
+    return plot(lines, f"Input of {len(ran[0].run.spent_usd)} turns, in dollars: {ran[0].provider.name}", "turns")
 
 
 def short() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 860, 380
-LEFT, TOP, RIGHT, BOTTOM = 50, 40, 370, 40
+LEFT, TOP, RIGHT, BOTTOM = 50, 40, 240, 40
 COLOURS = ("#7f7f7f", "#d62728", "#ff7f0e", "#9467bd", "#1f77b4", "#2ca02c")
 MOST_POINTS = 100
 LABEL_PX = 15
