@@ -68,7 +68,7 @@ PLANS: dict[Policy, dict[Marks, Plan]] = {
 def requests(policy: Policy, talk: Talk, wire: Wire, plan: Plan | None = None) -> Iterator[Request]:
     """Yield the requests of a talk, made by a policy."""
     plan = plan or PLANS[policy].get(wire.marks, Plan())
-    chat = _chat(talk, wire, plan)
+    chat = chat_for(talk, wire, mode=plan.mode)
     before: list[Said] = []
     for exchange, sent in policy(talk):
         prompt, ends = _said(talk, sent, plan)
@@ -81,11 +81,12 @@ def requests(policy: Policy, talk: Talk, wire: Wire, plan: Plan | None = None) -
         before = prompt
 
 
-def _chat(talk: Talk, wire: Wire, plan: Plan) -> Chat:
+def chat_for(talk: Talk, wire: Wire, *, mode: str | None) -> Chat:
+    """Return a chat with the talk's tools that renders for a wire; `mode` is what OpenAI is told of its own end."""
     config = ChatConfig(api_keys={wire.served: "none"})
     chat = Chat(wire.model, provider=wire.served, protocol=wire.protocol, config=config)
-    if plan.mode:
-        chat.with_caching(mode=plan.mode)
+    if mode:
+        chat.with_caching(mode=mode)
     tools = [
         Tool(name=tool.name, description=tool.description, parameters=tool.parameters, function=print)
         for tool in talk.tools
