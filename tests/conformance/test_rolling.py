@@ -18,6 +18,7 @@ from everlog.memory.tree import Extractive
 from everlog.messages import Message
 from everlog.pump import Ran, Worker, run
 from everlog.store import Store, scoped
+from everlog.store import rows as store_rows
 from everlog.testing import Bad, EchoSummary, ScriptedModel
 from tests.conformance.pumping import due, listening
 from tests.conformance.rolling import SMALL, TENANT, dropped, made, memory, newest, pumped, stored, talk
@@ -223,6 +224,19 @@ def test_a_summary_of_another_log_is_not_believed_and_is_replaced(store: Store):
     assert summary.upto == whole[-2][0]
     assert pumped(store, thread, EchoSummary()).done
     assert stored(store, thread) == whole
+
+
+@ONE_STORE
+def test_where_the_tenants_secret_is_lost_no_piece_is_folded_for_ever(store: Store):
+    thread = made(store, [talk(n) for n in range(8)])
+    lose = scoped(store_rows.tenant).delete()
+    store.write(TENANT, lambda unit: unit.count(lose), name="test.lose")
+    model = scripted()
+    assert pumped(store, thread, model).reason == "erased"
+    assert len(model.requests) == 1
+    assert stored(store, thread) == []
+    made(store, [talk(8)], thread=thread)
+    assert pumped(store, thread, model).done, "the next message made another secret"
 
 
 @ONE_STORE
