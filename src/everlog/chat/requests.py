@@ -114,7 +114,8 @@ def _compaction(state: State) -> Mapping[str, JSON] | None:
     """Return the options of compaction that the protocol has; None if it has no compaction, or nobody wants it."""
     if state.compaction is None or state.compaction is False:
         return None
-    known = COMPACTING.get(state.route.protocol)
+    is_plugin = "compaction" in state.route.provider.names
+    known = () if is_plugin else COMPACTING.get(state.route.protocol)
     if known is None:
         _LOG.debug("compaction is dropped: the protocol has none", extra={"protocol": state.route.protocol})
         return None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from everlog.messages import JSON
 from everlog.protocols.anthropic.history import NAME, STEPS, read
 from everlog.protocols.draft import Draft
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage, distinct
 from everlog.protocols.shapes import Record, array, count, record, string
 
 FINISHES: dict[str, Finish] = {
@@ -36,7 +36,11 @@ def parse_reply(body: Record) -> Reply:
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,
         model=model,
-        citations=tuple(_citation(record(one)) for block in content for one in array(record(block).get("citations"))),
+        citations=distinct(
+            _citation(record(one), string(record(block).get("text")))
+            for block in content
+            for one in array(record(block).get("citations"))
+        ),
         steps=tuple(_step(record(block), content) for block in content if string(record(block).get("type")) in STEPS),
         body=body,
     )
@@ -71,16 +75,18 @@ def parse_usage(value: object) -> Usage | None:
     )
 
 
-def _citation(note: Record) -> Citation:
-    start = count(note.get("start_char_index"))
-    page = count(note.get("start_page_number"))
-    last = count(note.get("end_page_number"))
+def _citation(note: Record, text: str) -> Citation:
+    """Return one citation of a text; the provider counts the page behind the last one."""
+    behind = count(note.get("end_page_number"))
     return Citation(
         url=string(note.get("url")) or None,
         title=string(note.get("title")) or string(note.get("document_title")) or None,
         cited_text=string(note.get("cited_text")) or None,
-        start=page if start is None else start,
-        end=count(note.get("end_char_index")) if last is None else last - 1,
+        text=text or None,
+        start=count(note.get("start_char_index")),
+        end=count(note.get("end_char_index")),
+        first_page=count(note.get("start_page_number")),
+        last_page=None if behind is None else behind - 1,
         source=count(note.get("document_index")),
     )
 
