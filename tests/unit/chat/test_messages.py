@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from everlog.chat import attachments as attachments_module
 from everlog.chat.attachments import attachment, attachments, sniffed
+from everlog.chat.chat import Chat
 from everlog.chat.message import ChatMessage
 from everlog.chat.tools import tool
 from everlog.errors import Mistake, UnsupportedAttachment
@@ -122,6 +124,13 @@ def test_a_chat_is_a_collection_of_its_messages(chatting):
 
 
 @pytest.mark.covers("chat A.1 50")
+def test_a_message_of_calls_that_is_added_has_empty_words(chatting):
+    calls = [{"id": name, "name": "f", "arguments": "{}"} for name in ("b", "a")]
+    message = chatting().chat.add_message({"role": "assistant", "content": None, "tool_calls": calls})
+    assert (message.text, list(message.tool_calls)) == ("", ["b", "a"])
+
+
+@pytest.mark.covers("chat A.1 50")
 def test_a_message_of_calls_only_has_empty_words_and_its_calls_in_order(talk):
     talk = talk(called(("b", "f", {"x": 1}), ("a", "g", {})))
     talk.chat.ask_later("Hi")
@@ -176,6 +185,41 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path):
 )
 def test_bytes_without_a_name_tell_their_type(content, kind):
     assert sniffed(content) == kind
+
+
+@pytest.mark.covers("chat A.1 56", "D46")
+def test_only_what_is_attached_is_read(talk, tmp_path: Path):
+    path = tmp_path / "key.txt"
+    path.write_text("my secret")
+    link = "http://127.0.0.1:9/file.png"
+
+    def look(at: str) -> Any:
+        return [at, link]
+
+    talk = talk(called(("c1", "look", {"at": str(path)})), Answer(text=str(path)), Answer(text="Ok."))
+    talk.chat.with_tools(look).with_instructions(str(path)).add_message({"role": "user", "content": str(path)})
+    talk.ask(f"Read {path} and {link}")
+    talk.ask(str(path))
+    assert all(b"my secret" not in one.raw for one in talk.upstream.requests)
+    assert all(one.attachments == () for one in talk.chat)
+    assert len(talk.upstream.requests) == 3
+
+
+@pytest.mark.covers("chat A.1 56", "D46")
+def test_the_docs_say_where_trust_ends():
+    for told in (attachments_module.__doc__, Chat.ask_later.__doc__):
+        assert "stranger" in (told or "")
+    page = Path(__file__).parents[3] / "docs" / "chat.md"
+    assert "stranger" in page.read_text("utf-8")
+
+
+@pytest.mark.covers("chat A.1 51", "chat A.1 56")
+def test_a_url_is_handed_on_and_not_fetched(talk):
+    talk = talk(Answer(text="Ok."))
+    link = f"{talk.upstream.url}/file.png"
+    talk.ask("Look", files=link)
+    assert [one.path for one in talk.upstream.requests] == [talk.upstream.requests[0].path]
+    assert json.dumps(link).encode() in talk.upstream.requests[0].raw
 
 
 @pytest.mark.covers("chat A.1 52")
@@ -284,10 +328,12 @@ def test_images_of_results_stand_inside_or_behind_all_results_of_their_round(tal
         assert [one["type"] for one in body["messages"][-1]["content"]] == ["image_url"] * 2
 
 
-@pytest.mark.covers("chat A.1 95")
-def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
+@pytest.mark.covers("chat A.1 95", "chat A.2 521")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk, streamed):
     talk = talk(Answer(thinking="Hm.", text="One."), Answer(text="Two."))
-    talk.ask("1")
+    talk.chat.with_thinking()
+    talk.ask("1", on_chunk=print if streamed else None)
     talk.ask("2")
     raw = talk.chat[1].said.raw
     assert raw is not None
@@ -295,6 +341,12 @@ def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
     sent = body.get("messages") or body.get("input")
     assert [one for one in raw.items if one not in sent] == []
     assert "Hm." in json.dumps(sent)
+    if talk.protocol == "responses":
+        assert [body["store"] for body in talk.bodies] == [False, False]
+        assert [body["include"] for body in talk.bodies] == [["reasoning.encrypted_content"]] * 2
+        assert '"encrypted_content": "sealed-' in json.dumps(sent)
+    if talk.protocol == "anthropic":
+        assert '"signature": "signed-' in json.dumps(sent)
 
 
 def circle() -> list[Any]:

@@ -17,7 +17,7 @@ BOTH = pytest.mark.parametrize("kind", [Chat, AsyncChat])
 
 
 @BOTH
-@pytest.mark.covers("D1", "D22")
+@pytest.mark.covers("chat A.1 63", "D1", "D22")
 @pytest.mark.parametrize(
     ("name", "model", "provider"),
     [
@@ -58,7 +58,7 @@ def test_no_name_is_the_configured_model(kind):
 
 
 @BOTH
-@pytest.mark.covers("chat A.1 63", "D3", "D79")
+@pytest.mark.covers("chat A.1 63", "chat A.2 366", "D3", "D79")
 def test_an_unknown_model_is_refused_unless_it_is_assumed_to_exist(kind):
     with pytest.raises(UnknownModel, match=r"did you mean gpt-5\.6-luna"):
         kind("gpt-5.6-lunar", config=KEYS)
@@ -84,7 +84,7 @@ def test_a_protocol_that_the_provider_does_not_speak_is_refused_at_the_request(c
 
 
 @BOTH
-@pytest.mark.covers("chat A.1 64", "chat A.1 65")
+@pytest.mark.covers("chat A.1 64", "chat A.1 65", "chat A.2 213")
 @pytest.mark.parametrize(
     ("model", "asked", "configured", "protocol"),
     [
@@ -201,3 +201,14 @@ print(sorted({"httpx2", "asyncio", "sqlalchemy"} & sys.modules.keys()))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() in {"[]", "['asyncio']"}
+
+
+@pytest.mark.covers("chat A.1 63", "chat A.2 366")
+def test_a_model_that_nobody_knows_is_asked_all_the_same(talk):
+    talk = talk(Answer(text="Hello."), Answer(text="There."))
+    talk.chat.with_model("new-9", provider=talk.provider, protocol=talk.protocol, assume_model_exists=True)
+    talk.chat.with_tools(print_it).with_schema({"type": "object"}).with_thinking().with_temperature(0.5)
+    assert [talk.ask().text, "".join(map(str, talk.stream()))] == ["Hello.", "There."]
+    assert [body["model"] for body in talk.bodies] == ["new-9", "new-9"]
+    assert [body["temperature"] for body in talk.bodies] == [0.5, 0.5]
+    assert talk.chat.cost.total_usd is None

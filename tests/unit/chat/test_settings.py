@@ -14,9 +14,10 @@ from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.chat.structured import as_schema
 from everlog.errors import BadReply, Mistake
-from everlog.protocols.exchange import Thinking
+from everlog.protocols.exchange import Citation, Thinking
 from everlog.registry import Model
 from everlog.testing.upstream import Answer
+from tests.unit.chat.talking import called
 
 
 @pytest.mark.covers("D4")
@@ -163,7 +164,7 @@ def test_a_temperature_is_dropped_for_models_that_take_none(chatting, caplog):
     ]
 
 
-@pytest.mark.covers("chat A.1 94")
+@pytest.mark.covers("chat A.1 94", "chat A.2 213")
 def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses_it(chatting, caplog):
     talk = chatting()
     talk.chat._state.route = replace(
@@ -187,7 +188,7 @@ def test_caching_is_unset_on_with_options_or_off(chatting):
     assert chat.with_caching(False).caching is False
 
 
-@pytest.mark.covers("chat A.1 82", "chat A.1 83")
+@pytest.mark.covers("chat A.1 82", "chat A.1 83", "chat A.2 706", "D66")
 def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(talk):
     talk = talk()
     is_anthropic = talk.protocol == "anthropic"
@@ -198,9 +199,14 @@ def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(
     assert ("cache_control" in talk.do("render")) is is_anthropic
     talk.chat.with_caching({"ttl": "1h"} if is_anthropic else {"key": "a"})
     assert wanted.items() <= talk.do("render").items()
+    if not is_anthropic:
+        talk.chat.with_caching(mode="explicit", ttl="12h")
+        assert talk.do("render")["prompt_cache_options"] == {"mode": "explicit", "ttl": "12h"}
+        assert "prompt_cache_key" not in talk.do("render")
     talk.chat.with_caching({"key": "a"} if is_anthropic else {"tll": "1h"})
-    with pytest.raises(Mistake):
+    with pytest.raises(Mistake, match="caching takes ttl here, not key" if is_anthropic else "key, ttl, mode here"):
         talk.do("render")
+    assert talk.upstream.requests == []
 
 
 @pytest.mark.covers("chat A.1 84", "chat A.1 85", "D47", "D68", "D77")
@@ -216,6 +222,37 @@ def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
     assert mark.encode() not in talk.do("render_bytes")
 
 
+@pytest.mark.covers("chat A.1 84")
+def test_a_boundary_is_marked_on_the_last_block_of_what_may_carry_it(talk):
+    talk = talk()
+    talk.chat.ask_later("Look", files=[attachment(b"%PDF-1.7", name="a.pdf")]).cache_until_here()
+    talk.chat.add_message({"role": "assistant", "content": "Yes."})
+    talk.chat.cache_until_here()
+    body = talk.do("render")
+    asked, answered = body["input" if talk.protocol == "responses" else "messages"]
+    name = "cache_control" if talk.protocol == "anthropic" else "prompt_cache_breakpoint"
+    assert [name in part for part in asked["content"]] == [False, True]
+    assert (name in json.dumps(answered)) is (talk.protocol == "anthropic")
+    if talk.protocol != "anthropic":
+        assert body["prompt_cache_options"] == {"mode": "explicit"}
+
+
+@pytest.mark.covers("chat A.1 85", "chat A.2 706")
+def test_boundaries_and_automatic_caching_go_together_with_four_marks_at_most(talk):
+    talk = talk()
+    talk.chat.with_caching().with_instructions("Rules.", cache_until_here=True)
+    for number in range(5):
+        talk.chat.add_message({"role": "user", "content": str(number)})
+        talk.chat.cache_until_here()
+    body = talk.do("render")
+    if talk.protocol == "anthropic":
+        assert body["cache_control"] == {"type": "ephemeral"}
+        assert [json.dumps(one).count('"cache_control"') for one in body["messages"]] == [0, 0, 1, 1, 1]
+        assert json.dumps(body).count('"cache_control"') == 4
+    else:
+        assert json.dumps(body).count('"prompt_cache_breakpoint"') == 6
+
+
 @pytest.mark.covers("chat A.1 105", "D17", "D74")
 @pytest.mark.parametrize(
     ("model", "field"),
@@ -223,6 +260,7 @@ def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
         ("gpt-5.6-luna", {"safety_identifier": "u-1"}),
         ("anthropic/claude-sonnet-5-5", {"metadata": {"user_id": "u-1"}}),
         ("deepseek/deepseek-flash", {"user_id": "u-1"}),
+        ("openrouter/openai/gpt-4o", {"user": "u-1"}),
         ("ollama/any", {"user": "u-1"}),
     ],
 )
@@ -233,6 +271,15 @@ def test_an_end_user_is_told_in_each_providers_way(chatting, model, field):
     assert talk.chat.end_user == "u-1"
     talk.chat.with_end_user(None)
     assert not field.items() <= talk.do("render").items()
+
+
+@pytest.mark.covers("chat A.1 105")
+def test_every_provider_has_a_way_to_tell_of_an_end_user(talk):
+    talk = talk(Answer(text="Hello."))
+    talk.chat.with_end_user("u-1")
+    talk.ask()
+    name = {"anthropic": "metadata"}.get(talk.protocol, "safety_identifier")
+    assert talk.bodies[0][name] == ({"user_id": "u-1"} if talk.protocol == "anthropic" else "u-1")
 
 
 @pytest.mark.covers("D23", "D80")
@@ -317,6 +364,35 @@ def test_a_schema_is_made_of_what_has_one(given, name, strict, schema):
     assert (found.name, found.strict, found.schema) == (name, strict, schema)
 
 
+@pytest.mark.covers("chat A.1 96")
+def test_a_wrapper_may_describe_its_schema_and_what_only_tells_of_a_schema_is_left_out(talk):
+    talk = talk()
+    bird = {"type": "object", "$schema": "x", "$id": "y", "$comment": "z"}
+    talk.chat.with_schema({"name": "bird", "schema": bird, "description": "A bird."})
+    body = talk.do("render")
+    whole = {"name": "bird", "description": "A bird.", "schema": {"type": "object"}, "strict": True}
+    match talk.protocol:
+        case "anthropic":
+            assert body["output_config"]["format"] == {"type": "json_schema", "schema": {"type": "object"}}
+        case "responses":
+            assert body["text"] == {"format": {"type": "json_schema", **whole}}
+        case _:
+            assert body["response_format"] == {"type": "json_schema", "json_schema": whole}
+
+
+@pytest.mark.covers("chat A.2 805")
+def test_a_form_may_be_asked_for_by_a_tool_that_must_be_called(talk):
+    talk = talk(called(("c1", "bird", {"name": "Ada", "wings": 2})))
+
+    def bird(name: str, wings: int) -> None:
+        """Note a bird."""
+
+    talk.chat.with_tools(bird).with_tool_options(choice=bird, calls="one").ask_later("Which bird?")
+    assert talk.do("generate").calls[0].arguments == {"name": "Ada", "wings": 2}
+    assert "json_schema" not in json.dumps(talk.bodies[0])
+    assert "bird" in json.dumps(talk.bodies[0]["tool_choice"])
+
+
 @pytest.mark.covers("chat A.1 96", "D84", "D85")
 def test_an_answer_of_a_form_is_parsed(talk):
     talk = talk(Answer(text='{"name":"Ada","wings":2}'), Answer(text="Words."))
@@ -344,9 +420,8 @@ def test_citations_are_asked_for_of_attached_documents(talk, caplog):
         content = talk.bodies[0]["messages"][0]["content"]
         assert [one.get("citations") for one in content] == [None, {"enabled": True}, {"enabled": True}]
         assert content[1]["source"] == {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
-        assert [(one.cited_text, one.title, one.start, one.end) for one in message.citations] == [
-            ("Tide at noon.", "n.md", 0, 13)
-        ]
+        told = Citation(cited_text="Tide at noon.", text="Noon.", title="n.md", start=0, end=13, source=0)
+        assert message.citations == (told,)
     else:
         assert [one.levelname for one in caplog.records if "citations are not asked for" in one.message][:1] == [
             "WARNING"
@@ -354,6 +429,51 @@ def test_citations_are_asked_for_of_attached_documents(talk, caplog):
         assert '"citations"' not in json.dumps(talk.bodies[0])
     talk.chat.with_citations(False)
     assert "enabled" not in json.dumps(talk.do("render"))
+
+
+CITED: dict[str, dict[str, Any]] = {
+    "chat_completions": {"type": "url_citation", "url_citation": {"url": "u", "title": "t"}},
+    "responses": {"type": "url_citation", "url": "u", "title": "t"},
+    "anthropic": {"type": "web_search_result_location", "url": "u", "title": "t", "cited_text": "Tide."},
+}
+
+
+def citing(protocol: str) -> Answer:
+    """Return an answer with a passage that is cited twice."""
+    place = {"start_index": 0, "end_index": 4}
+    note = CITED[protocol]
+    if protocol == "chat_completions":
+        note = {**note, "url_citation": {**note["url_citation"], **place}}
+        message: dict[str, Any] = {"role": "assistant", "content": "Noon.", "annotations": [note, note]}
+        return Answer(fields={"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+    if protocol == "responses":
+        note = note | place
+        part: dict[str, Any] = {"type": "output_text", "text": "Noon.", "annotations": [note, note], "logprobs": []}
+        return Answer(fields={"output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}]})
+    return Answer(fields={"content": [{"type": "text", "text": "Noon.", "citations": [note, note]}]})
+
+
+@pytest.mark.covers("chat A.1 98", "D82")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_citations_are_told_alike_and_each_once(talk, streamed):
+    talk = talk(lambda received: citing(talk.protocol))
+    message = talk.ask(on_chunk=print if streamed else None)
+    told = Citation(url="u", title="t", text="Noon", start=0, end=4)
+    if talk.protocol == "anthropic":
+        told = Citation(url="u", title="t", text="Noon.", cited_text="Tide.")
+    assert message.citations == (told,)
+
+
+@pytest.mark.covers("chat A.1 98")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_pages_are_told_from_the_first_to_the_last(chatting, streamed):
+    cite: dict[str, Any] = {"type": "page_location", "cited_text": "Tide.", "document_index": 1}
+    cite |= {"document_title": "n.pdf", "start_page_number": 3, "end_page_number": 5}
+    talk = chatting(Answer(fields={"content": [{"type": "text", "text": "Noon.", "citations": [cite]}]}))
+    talk.chat.with_model("claude-sonnet-5-5")
+    (found,) = talk.ask(on_chunk=print if streamed else None).citations
+    assert (found.first_page, found.last_page, found.start, found.end) == (3, 4, None, None)
+    assert (found.title, found.source, found.text) == ("n.pdf", 1, "Noon.")
 
 
 @pytest.mark.covers("chat A.1 98", "D69")

@@ -58,7 +58,7 @@ def test_a_choice_is_sent_in_the_words_of_each_protocol(talk):
         "responses": {"type": "function", "name": "weather"},
         "anthropic": {"type": "tool", "name": "weather"},
     }
-    words = {"auto": "auto", "none": "none", "required": "required"}
+    words: dict[str, Any] = {"auto": "auto", "none": "none", "required": "required"}
     if talk.protocol == "anthropic":
         words = {"auto": {"type": "auto"}, "none": {"type": "none"}, "required": {"type": "any"}}
     for given, sent in {**words, "weather": named[talk.protocol]}.items():

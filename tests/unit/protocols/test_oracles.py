@@ -198,6 +198,7 @@ def test_events_of_anthropic_are_lawful_and_put_together_as_anthropic_does(answe
     assert snapshot.usage.output_tokens == answer.output_tokens
 
 
+@pytest.mark.covers("chat A.1 109")
 def test_tokens_are_counted_in_one_place_each():
     """Fact 109: what was read from a cache is no input, whoever counts."""
     for name, form in FORMATS.items():
@@ -206,6 +207,7 @@ def test_tokens_are_counted_in_one_place_each():
         assert (usage.input, usage.cache_read, usage.output) == (100, 900, 20), name
 
 
+@pytest.mark.covers("chat A.1 82", "chat A.1 83")
 @pytest.mark.parametrize(
     ("name", "options", "valid"),
     [
@@ -215,6 +217,5 @@ def test_tokens_are_counted_in_one_place_each():
     ],
 )
 def test_a_caching_option_of_another_protocol_is_refused_when_it_is_rendered(name, options, valid):
-    """Facts 82 and 83."""
     with pytest.raises(Mistake, match=f"{valid}.*not {next(iter(options))}"):
         FORMATS[name].render_request(TALK, Settings(model="m", caching=options))
