@@ -161,7 +161,7 @@ SEED = """
 22 D reading model and provider
 23 P reading provider options
 24 D reading provider tools
-25 V reading a schema
+25 P reading a schema
 26 P reading the temperature
 27 D reading tools by name
 28 P the attempts

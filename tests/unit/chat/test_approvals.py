@@ -157,6 +157,12 @@ def test_pending_approvals_are_the_undecided_calls_of_the_latest_response(chatti
     assert "awaiting" not in repr(talk.chat)
 
 
+@pytest.mark.covers("D7")
+def test_a_chat_shows_what_it_is_and_none_of_its_words(chatting):
+    chat = chatting().chat.with_instructions("My secret.").ask_later("My other secret.")
+    assert repr(chat) == f"<{type(chat).__name__} openai/m-1, 2 messages>"
+
+
 @pytest.mark.covers("chat A.1 35")
 def test_a_decision_outlives_a_tool_that_raises(chatting):
     trouble = [OSError("disk")]

@@ -162,6 +162,7 @@ def test_the_end_of_a_fallback_is_told_for_errors_that_are_not_fallen_back_from(
     with pytest.raises(Unauthorized):
         talk.ask()
     assert [(one.origin, type(one.failure)) for one in told] == [("openai/m-1", Unauthorized)]
+    assert [(one.is_streaming, one.has_yielded) for one in told] == [(False, False)]
 
 
 @pytest.mark.covers("chat A.1 73")

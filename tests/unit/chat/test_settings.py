@@ -1,4 +1,4 @@
-"""What may be set, what is refused before any request, and what becomes of it (chat A.1 81 to 96, 105)."""
+"""What may be set, what is refused before any request, and what becomes of it (chat A.1 88 to 96, 105)."""
 
 import enum
 import json
@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
-from everlog.chat.attachments import attachment
 from everlog.chat.effects import Timeouts
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.chat.structured import as_schema
 from everlog.errors import BadReply, Mistake
-from everlog.protocols.exchange import Citation, Thinking
+from everlog.protocols.exchange import Thinking
 from everlog.registry import Model
 from everlog.testing.upstream import Answer
 from tests.unit.chat.talking import called
@@ -43,7 +42,9 @@ def test_every_setting_returns_the_chat(chatting):
 @pytest.mark.covers("D20", "D26", "D78", "D86")
 def test_temperature_and_limit_are_sent_until_they_are_removed(talk):
     talk = talk(Answer(text="1"), Answer(text="2"))
+    assert (talk.chat.temperature, talk.chat.max_output_tokens) == (None, None)
     talk.chat.with_temperature(0.2).with_max_output_tokens(50)
+    assert (talk.chat.temperature, talk.chat.max_output_tokens) == (0.2, 50)
     talk.ask()
     limit = {"chat_completions": "max_completion_tokens", "responses": "max_output_tokens", "anthropic": "max_tokens"}
     name = limit[talk.protocol]
@@ -176,81 +177,6 @@ def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses
     assert [one.message for one in caplog.records if one.name.startswith("everlog")] == [
         "temperature is dropped: the model takes none"
     ]
-
-
-@pytest.mark.covers("chat A.1 81", "D12", "D66")
-def test_caching_is_unset_on_with_options_or_off(chatting):
-    chat = chatting().chat
-    assert chat.caching is None
-    assert chat.with_caching(ttl="1h").caching == {"ttl": "1h"}
-    assert chat.with_caching().caching == {}
-    assert chat.with_caching({"key": "a"}).caching == {"key": "a"}
-    assert chat.with_caching(False).caching is False
-
-
-@pytest.mark.covers("chat A.1 82", "chat A.1 83", "chat A.2 706", "D66")
-def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(talk):
-    talk = talk()
-    is_anthropic = talk.protocol == "anthropic"
-    wanted: dict[str, Any] = {"prompt_cache_key": "a"}
-    if is_anthropic:
-        wanted = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    talk.chat.with_caching()
-    assert ("cache_control" in talk.do("render")) is is_anthropic
-    talk.chat.with_caching({"ttl": "1h"} if is_anthropic else {"key": "a"})
-    assert wanted.items() <= talk.do("render").items()
-    if not is_anthropic:
-        talk.chat.with_caching(mode="explicit", ttl="12h")
-        assert talk.do("render")["prompt_cache_options"] == {"mode": "explicit", "ttl": "12h"}
-        assert "prompt_cache_key" not in talk.do("render")
-    talk.chat.with_caching({"key": "a"} if is_anthropic else {"tll": "1h"})
-    with pytest.raises(Mistake, match="caching takes ttl here, not key" if is_anthropic else "key, ttl, mode here"):
-        talk.do("render")
-    assert talk.upstream.requests == []
-
-
-@pytest.mark.covers("chat A.1 84", "chat A.1 85", "D47", "D68", "D77")
-def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
-    talk = talk()
-    with pytest.raises(Mistake, match="no message to cache"):
-        talk.chat.cache_until_here()
-    talk.chat.with_instructions("Rules.", cache_until_here=True).ask_later("Hi")
-    assert talk.chat.cache_until_here().cache_until_here() is talk.chat
-    mark = '"cache_control":{"type":"ephemeral"}' if talk.protocol == "anthropic" else '"prompt_cache_breakpoint"'
-    assert talk.do("render_bytes").count(mark.encode()) == 2
-    talk.chat.with_caching(False)
-    assert mark.encode() not in talk.do("render_bytes")
-
-
-@pytest.mark.covers("chat A.1 84")
-def test_a_boundary_is_marked_on_the_last_block_of_what_may_carry_it(talk):
-    talk = talk()
-    talk.chat.ask_later("Look", files=[attachment(b"%PDF-1.7", name="a.pdf")]).cache_until_here()
-    talk.chat.add_message({"role": "assistant", "content": "Yes."})
-    talk.chat.cache_until_here()
-    body = talk.do("render")
-    asked, answered = body["input" if talk.protocol == "responses" else "messages"]
-    name = "cache_control" if talk.protocol == "anthropic" else "prompt_cache_breakpoint"
-    assert [name in part for part in asked["content"]] == [False, True]
-    assert (name in json.dumps(answered)) is (talk.protocol == "anthropic")
-    if talk.protocol != "anthropic":
-        assert body["prompt_cache_options"] == {"mode": "explicit"}
-
-
-@pytest.mark.covers("chat A.1 85", "chat A.2 706")
-def test_boundaries_and_automatic_caching_go_together_with_four_marks_at_most(talk):
-    talk = talk()
-    talk.chat.with_caching().with_instructions("Rules.", cache_until_here=True)
-    for number in range(5):
-        talk.chat.add_message({"role": "user", "content": str(number)})
-        talk.chat.cache_until_here()
-    body = talk.do("render")
-    if talk.protocol == "anthropic":
-        assert body["cache_control"] == {"type": "ephemeral"}
-        assert [json.dumps(one).count('"cache_control"') for one in body["messages"]] == [0, 0, 1, 1, 1]
-        assert json.dumps(body).count('"cache_control"') == 4
-    else:
-        assert json.dumps(body).count('"prompt_cache_breakpoint"') == 6
 
 
 @pytest.mark.covers("chat A.1 105", "D17", "D74")
@@ -393,10 +319,11 @@ def test_a_form_may_be_asked_for_by_a_tool_that_must_be_called(talk):
     assert "bird" in json.dumps(talk.bodies[0]["tool_choice"])
 
 
-@pytest.mark.covers("chat A.1 96", "D84", "D85")
+@pytest.mark.covers("chat A.1 96", "D25", "D84", "D85")
 def test_an_answer_of_a_form_is_parsed(talk):
     talk = talk(Answer(text='{"name":"Ada","wings":2}'), Answer(text="Words."))
-    talk.chat.with_schema(Bird)
+    assert talk.chat.schema is None
+    assert talk.chat.with_schema(Bird).schema == as_schema(Bird)
     assert talk.ask().parsed == {"name": "Ada", "wings": 2}
     body = json.dumps(talk.bodies[0])
     assert '"json_schema"' in body
@@ -405,84 +332,6 @@ def test_an_answer_of_a_form_is_parsed(talk):
     with pytest.raises(BadReply, match="the answer is no JSON; it ended with stop"):
         assert talk.ask().parsed
     assert "json_schema" not in json.dumps(talk.bodies[1])
-
-
-@pytest.mark.covers("chat A.1 98", "D13", "D69")
-def test_citations_are_asked_for_of_attached_documents(talk, caplog):
-    cite = {"type": "char_location", "cited_text": "Tide at noon.", "document_index": 0, "document_title": "n.md"}
-    cite |= {"start_char_index": 0, "end_char_index": 13}
-    blocks: list[Any] = [{"type": "text", "text": "Noon.", "citations": [cite]}]
-    talk = talk(Answer(text="Noon.", fields={"content": blocks}))
-    assert talk.chat.with_citations() is talk.chat
-    files = [attachment(b"Tide at noon.", name="n.md"), attachment(b"%PDF-1.7")]
-    message = talk.ask("When?", files=files)
-    if talk.protocol == "anthropic":
-        content = talk.bodies[0]["messages"][0]["content"]
-        assert [one.get("citations") for one in content] == [None, {"enabled": True}, {"enabled": True}]
-        assert content[1]["source"] == {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
-        told = Citation(cited_text="Tide at noon.", text="Noon.", title="n.md", start=0, end=13, source=0)
-        assert message.citations == (told,)
-    else:
-        assert [one.levelname for one in caplog.records if "citations are not asked for" in one.message][:1] == [
-            "WARNING"
-        ]
-        assert '"citations"' not in json.dumps(talk.bodies[0])
-    talk.chat.with_citations(False)
-    assert "enabled" not in json.dumps(talk.do("render"))
-
-
-CITED: dict[str, dict[str, Any]] = {
-    "chat_completions": {"type": "url_citation", "url_citation": {"url": "u", "title": "t"}},
-    "responses": {"type": "url_citation", "url": "u", "title": "t"},
-    "anthropic": {"type": "web_search_result_location", "url": "u", "title": "t", "cited_text": "Tide."},
-}
-
-
-def citing(protocol: str) -> Answer:
-    """Return an answer with a passage that is cited twice."""
-    place = {"start_index": 0, "end_index": 4}
-    note = CITED[protocol]
-    if protocol == "chat_completions":
-        note = {**note, "url_citation": {**note["url_citation"], **place}}
-        message: dict[str, Any] = {"role": "assistant", "content": "Noon.", "annotations": [note, note]}
-        return Answer(fields={"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
-    if protocol == "responses":
-        note = note | place
-        part: dict[str, Any] = {"type": "output_text", "text": "Noon.", "annotations": [note, note], "logprobs": []}
-        return Answer(fields={"output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}]})
-    return Answer(fields={"content": [{"type": "text", "text": "Noon.", "citations": [note, note]}]})
-
-
-@pytest.mark.covers("chat A.1 98", "D82")
-@pytest.mark.parametrize("streamed", [False, True])
-def test_citations_are_told_alike_and_each_once(talk, streamed):
-    talk = talk(lambda received: citing(talk.protocol))
-    message = talk.ask(on_chunk=print if streamed else None)
-    told = Citation(url="u", title="t", text="Noon", start=0, end=4)
-    if talk.protocol == "anthropic":
-        told = Citation(url="u", title="t", text="Noon.", cited_text="Tide.")
-    assert message.citations == (told,)
-
-
-@pytest.mark.covers("chat A.1 98")
-@pytest.mark.parametrize("streamed", [False, True])
-def test_pages_are_told_from_the_first_to_the_last(chatting, streamed):
-    cite: dict[str, Any] = {"type": "page_location", "cited_text": "Tide.", "document_index": 1}
-    cite |= {"document_title": "n.pdf", "start_page_number": 3, "end_page_number": 5}
-    talk = chatting(Answer(fields={"content": [{"type": "text", "text": "Noon.", "citations": [cite]}]}))
-    talk.chat.with_model("claude-sonnet-5-5")
-    (found,) = talk.ask(on_chunk=print if streamed else None).citations
-    assert (found.first_page, found.last_page, found.start, found.end) == (3, 4, None, None)
-    assert (found.title, found.source, found.text) == ("n.pdf", 1, "Noon.")
-
-
-@pytest.mark.covers("chat A.1 98", "D69")
-@pytest.mark.parametrize("given", [None, 1, "yes"])
-def test_citations_are_on_or_off(chatting, given):
-    chat = chatting().chat
-    with pytest.raises(Mistake, match="with_citations takes True or False"):
-        chat.with_citations(given)
-    assert chat.citations is False
 
 
 def test_a_header_that_is_refused_is_not_shown(chatting):
