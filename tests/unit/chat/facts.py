@@ -1,8 +1,7 @@
 """What a chat must be, in a few words each: the facts of the specification by their numbers, and who must show them.
 
 A line is a number, a letter and words. P: a test goes through both drivers and each protocol. D: through both drivers,
-since no protocol has a say, or one only. V: it is about a value or a function, which no driver runs. L: it is not here
-yet, and the words say why.
+since no protocol has a say, or one only. L: it is not here yet, and the words say why.
 """
 
 FACTS = """

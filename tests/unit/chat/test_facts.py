@@ -57,12 +57,12 @@ def covered(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def letters(function: ast.FunctionDef) -> str:
-    """Return P, D or V, and what that includes."""
+    """Return P, D or nothing; P includes D."""
     given = {one.arg for one in function.args.args}
     decorators = " ".join(map(ast.unparse, function.decorator_list))
     if "talk" in given or ("calling" in given and given & PROTOCOLS):
-        return "PDV"
-    return "DV" if given & DRIVERS or "DRIVERS" in decorators else "V"
+        return "PD"
+    return "D" if given & DRIVERS or "DRIVERS" in decorators else ""
 
 
 def test_every_number_has_its_line():
@@ -70,7 +70,7 @@ def test_every_number_has_its_line():
     assert numbers["chat A.1 "] == FACT_NUMBERS
     assert numbers["D"] == {*range(1, 95)}
     assert len(numbers["chat A.2 "]) == 17
-    assert {letter for letter, _ in STATEMENTS.values()} == {*"PDVL"}
+    assert {letter for letter, _ in STATEMENTS.values()} == {*"PDL"}
 
 
 @pytest.mark.parametrize("one", [one for one, (letter, _) in STATEMENTS.items() if letter != "L"])
