@@ -6,9 +6,9 @@ from copy import deepcopy
 from dataclasses import replace
 
 from everlog.chat.attachments import as_documents, cited, inlined
-from everlog.chat.attempts import Prepared
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
+from everlog.chat.prepared import Prepared
 from everlog.chat.provider_tools import MCP_BETA, placed
 from everlog.chat.state import State
 from everlog.errors import Mistake

@@ -11,11 +11,14 @@ from everlog.errors import Trouble
 MAX_EVENT_BYTES = 64 * 2**20
 """The most that one event may take; an image arrives whole in one."""
 
-_BOM = b"\xef\xbb\xbf"
+MAX_STREAM_BYTES = 256 * 2**20
+"""The most that a stream may take: the longest answers there are, several times over, with all that is said around them."""
+
+BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(Trouble):
-    """A server sent one event, or one line, that is larger than can be held."""
+    """A server sent one event, one line, or one stream that is larger than can be held."""
 
 
 class Event(NamedTuple):
@@ -29,8 +32,10 @@ class Event(NamedTuple):
 class Frames:
     """Collects bytes and returns the events that are complete."""
 
-    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES, max_stream_bytes: int = MAX_STREAM_BYTES) -> None:
         self._limit = max_event_bytes
+        self._most = max_stream_bytes
+        self._left = max_stream_bytes
         self._rest = b""
         self._data: list[bytes] = []
         self._size = 0
@@ -43,18 +48,21 @@ class Frames:
         """Take in the next bytes.
 
         Raises:
-            EventTooLarge: an event is above the limit.
+            EventTooLarge: an event, or all of the stream, is above its limit.
         """
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise EventTooLarge(f"a stream is larger than {self._most} bytes")
         if self._began and not (self._rest or self._data or self._name):
             whole = _whole(chunk, self._limit)
             if whole is not None:
                 return [whole]
         block = self._rest + chunk if self._rest else chunk
         if not self._began:
-            if len(block) < len(_BOM) and _BOM.startswith(block):
+            if len(block) < len(BOM) and BOM.startswith(block):
                 self._rest = block
                 return []
-            block = block.removeprefix(_BOM)
+            block = block.removeprefix(BOM)
             self._began = True
         if b"\r" in block:
             held = b"\r" if block.endswith(b"\r") else b""  # a line feed may follow in the next chunk
