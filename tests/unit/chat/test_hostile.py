@@ -9,7 +9,7 @@ from everlog.chat import reading
 from everlog.chat.effects import Timeouts
 from everlog.chat.reading import Quiet
 from everlog.chat.retries import Retry
-from everlog.errors import BadReply, ProviderTimeout
+from everlog.errors import BadReply, ProviderTimeout, ProviderTrouble
 from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.protocols.sse import Event, Frames
@@ -98,3 +98,20 @@ def test_what_is_neither_is_a_bad_reply_that_quotes_nothing(calling, kind, page)
     with RawServer(said(kind, page)) as server, pytest.raises(BadReply) as caught:
         calling.listen(server.url, CHAT, **ONCE)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "tries"),
+    [(500, b"false", 1), (429, b"FALSE", 1), (400, b"true", 4), (500, b"perhaps", 4), (400, b"", 1)],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_provider_that_says_whether_to_try_again_is_obeyed(calling, status, told, tries, stream):
+    head = b"HTTP/1.1 %d No\r\ncontent-length: 2\r\nx-should-retry: %b\r\n\r\n{}"
+
+    def act(server, connection):
+        connection.sendall(head % (status, told))
+
+    ask = calling.listen if stream else calling.ask
+    with RawServer(act) as server, pytest.raises(ProviderTrouble):
+        ask(server.url, CHAT)
+    assert server.requests == tries == len(calling.pauses) + 1
