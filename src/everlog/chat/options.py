@@ -52,9 +52,13 @@ def refuse_unknown(given: Iterable[str], valid: tuple[str, ...], what: str, hint
     """
     for name in given:
         if name not in valid:
-            near = difflib.get_close_matches(name, valid, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise Mistake(f"{what} has no option {name!r}; it has {', '.join(valid)}{meant}{hint}")
+            raise Mistake(f"{what} has no option {name!r}; it has {', '.join(valid)}{meant(name, valid)}{hint}")
+
+
+def meant(name: object, valid: Iterable[str]) -> str:
+    """Return the question whether the nearest of the valid names is meant; empty where none is near."""
+    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def switched(given: Any, options: Mapping[str, Any], what: str) -> Literal[False] | dict[str, Any]:

@@ -24,7 +24,7 @@ from everlog.chat.bodies import whole, whole_async
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import Request, Response
 from everlog.chat.loops import Waits
-from everlog.chat.places import place_of, proxy_for
+from everlog.chat.places import place_of, proxy_for, reason_of
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
 IDLE_LANES, KEEP_S = 20, 60
@@ -290,9 +290,9 @@ def _raise(error: BaseException, cancel: Cancel, url: str) -> NoReturn:
         cancel.check_hard()
     if not isinstance(error, httpx2.HTTPError):
         raise error
-    what, place = type(error).__name__, place_of(url)
+    what, place = reason_of(error) or type(error).__name__, place_of(url)
     if isinstance(error, NEVER_SENT):
-        raise NeverSent(f"no connection to {place} could be made ({what})") from error
+        raise NeverSent(f"no connection to {place} could be made ({what})") from None
     if isinstance(error, httpx2.TimeoutException):
-        raise ProviderTimeout(f"nothing came from {place} in time ({what})") from error
-    raise ConnectionFailed(f"the connection to {place} broke ({what})") from error
+        raise ProviderTimeout(f"nothing came from {place} in time ({type(error).__name__})") from None
+    raise ConnectionFailed(f"the connection to {place} broke ({what})") from None

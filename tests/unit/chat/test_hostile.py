@@ -1,5 +1,6 @@
 """Servers that do what no server should: each ends as an error of ours, or as the answer, in bounded time and memory."""
 
+import traceback
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from everlog.chat import reading
 from everlog.chat.effects import Timeouts
 from everlog.chat.reading import Quiet
 from everlog.chat.retries import Retry
-from everlog.errors import BadReply, ProviderTimeout, ProviderTrouble
+from everlog.errors import BadReply, NeverSent, ProviderTimeout, ProviderTrouble
 from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.protocols.sse import Event, Frames
@@ -115,3 +116,16 @@ def test_a_provider_that_says_whether_to_try_again_is_obeyed(calling, status, to
     with RawServer(act) as server, pytest.raises(ProviderTrouble):
         ask(server.url, CHAT)
     assert server.requests == tries == len(calling.pauses) + 1
+
+
+def test_who_is_not_there_is_said_once_and_with_the_reason(calling):
+    with RawServer(said(b"")) as server:
+        url = server.url
+    with pytest.raises(
+        NeverSent, match=r"no connection to http://127\.0\.0\.1:\d+ could be made \(Connection refused\)"
+    ):
+        try:
+            calling.ask(url, CHAT, **ONCE)
+        except NeverSent:
+            assert traceback.format_exc().count("Traceback") == 1
+            raise

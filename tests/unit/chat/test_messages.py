@@ -13,10 +13,10 @@ import everlog.chat.attachments as attachments_module
 from everlog.chat.attachments import attachment, attachments, sniffed
 from everlog.chat.message import ChatMessage
 from everlog.chat.tools import tool
-from everlog.errors import Mistake, PartTooLarge, UnsupportedAttachment
+from everlog.errors import Mistake, PartTooLarge, ProviderFailed, UnsupportedAttachment
 from everlog.messages import Media, Message
 from everlog.protocols import FORMATS
-from everlog.testing.upstream import Answer
+from everlog.testing.upstream import Answer, Refused
 from tests.unit.chat.talking import called
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -379,3 +379,20 @@ def test_what_a_tool_returns_and_nothing_can_tell_is_a_mistake(talk, value):
     with pytest.raises(Mistake, match=f"a tool returned a {type(value).__name__} that cannot be written"):
         talk.ask()
     assert [one.role for one in talk.chat] == ["user", "assistant"]
+
+
+def test_a_message_shows_its_role_and_sizes_and_an_attempt_how_it_went(talk):
+    talk = talk(Refused(status=500, message="my secret"), called(("a", "f", {"x": 1}), text="my secret"))
+    talk.chat.ask_later("my secret", files=PNG)
+    with pytest.raises(ProviderFailed):
+        talk.do("generate")
+    answer = talk.do("generate")
+    assert [repr(one) for one in talk.chat] == [
+        "<ChatMessage user, 9 characters, 1 file>",
+        "<ChatMessage assistant, 9 characters, 1 call>",
+    ]
+    assert [repr(one) for one in talk.chat.attempts] == [
+        f"<Attempt 1 of chat at {talk.provider}/m-1: failed 500 ProviderFailed>",
+        f"<Attempt 1 of chat at {talk.provider}/m-1: succeeded 200>",
+    ]
+    assert str(answer) == "my secret"
