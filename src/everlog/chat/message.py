@@ -114,8 +114,8 @@ class ChatMessage:
         """
         try:
             return json.loads(self.text)
-        except ValueError as error:
-            raise BadReply(f"the answer is no JSON; it ended with {self.finish}", finish=self.finish) from error
+        except (ValueError, RecursionError):
+            raise BadReply(f"the answer is no JSON; it ended with {self.finish}", finish=self.finish) from None
 
     def __str__(self) -> str:
         return self.text

@@ -33,6 +33,6 @@ def reason_of(error: BaseException) -> str:
         if isinstance(found, ssl.SSLError):
             return (found.reason or "").replace("_", " ").lower()
         if isinstance(found, OSError) and found.strerror:
-            return os.strerror(found.errno) if (found.errno or 0) > 0 else found.strerror
+            return os.strerror(found.errno) if found.errno is not None and found.errno > 0 else found.strerror
         found = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__ or found.__context__
     return ""

@@ -109,7 +109,7 @@ class Reading:
         try:
             while chunk:
                 events = frames.feed(chunk)
-                quiet.hears(events)
+                quiet.hears(events, has_more=frames.is_within_event)
                 for event in events:
                     for delta in stream.feed(event):
                         self.was_handed_out = True
@@ -196,9 +196,9 @@ class Quiet:
         self._clock = clock
         self._since: datetime | None = None
 
-    def hears(self, events: list[Event]) -> None:
-        """Take note of the events in the bytes that came; there may be none."""
-        if any(event.name != KEEPS_ALIVE for event in events):
+    def hears(self, events: list[Event], *, has_more: bool = False) -> None:
+        """Take note of the events in the bytes that came, and whether they hold the beginning of one."""
+        if has_more or any(event.name != KEEPS_ALIVE for event in events):
             self._since = None
         else:
             self.goes_on()

@@ -36,11 +36,13 @@ class Frames:
         self._limit = max_event_bytes
         self._most = max_stream_bytes
         self._left = max_stream_bytes
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._rest_size = 0
         self._data: list[bytes] = []
         self._size = 0
         self._name = b""
         self._began = False
+        self._ended_in_cr = False
         self.comments = 0
         """How many comment lines came: servers send them to keep a connection alive."""
 
@@ -53,26 +55,46 @@ class Frames:
         self._left -= len(chunk)
         if self._left < 0:
             raise EventTooLarge(f"a stream is larger than {self._most} bytes")
+        if self._ended_in_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._ended_in_cr = False
         if self._began and not (self._rest or self._data or self._name):
             whole = _whole(chunk, self._limit)
             if whole is not None:
                 return [whole]
-        block = self._rest + chunk if self._rest else chunk
         if not self._began:
-            if len(block) < len(BOM) and BOM.startswith(block):
-                self._rest = block
+            chunk = b"".join((*self._rest, chunk))
+            self._rest = []
+            if len(chunk) < len(BOM) and BOM.startswith(chunk):
+                self._rest = [chunk]
                 return []
-            block = block.removeprefix(BOM)
+            chunk = chunk.removeprefix(BOM)
             self._began = True
-        if b"\r" in block:
-            held = b"\r" if block.endswith(b"\r") else b""  # a line feed may follow in the next chunk
-            block = block[: len(block) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        else:
-            held = b""
-        lines = block.split(b"\n")
-        self._rest = lines.pop() + held
-        if self._size + len(self._rest) > self._limit:
+        if b"\r" in chunk:
+            self._ended_in_cr = chunk.endswith(b"\r")  # a line feed may follow in the next chunk
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return self._events(self._lines(chunk))
+
+    @property
+    def is_within_event(self) -> bool:
+        """Whether an event has begun to come that is not whole."""
+        return bool(self._data) or (bool(self._rest) and not self._rest[0].startswith(b":"))
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that are whole; the rest is joined once, when its end is there."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._rest:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest, self._rest_size = [], 0
+        if rest:
+            self._rest.append(rest)
+            self._rest_size += len(rest)
+        if self._size + self._rest_size > self._limit:
             raise EventTooLarge(f"an event of a stream is larger than {self._limit} bytes")
+        return lines
+
+    def _events(self, lines: list[bytes]) -> list[Event]:
         events = []
         for line in lines:
             if line:

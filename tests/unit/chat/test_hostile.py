@@ -121,11 +121,6 @@ def test_a_provider_that_says_whether_to_try_again_is_obeyed(calling, status, to
 def test_who_is_not_there_is_said_once_and_with_the_reason(calling):
     with RawServer(said(b"")) as server:
         url = server.url
-    with pytest.raises(
-        NeverSent, match=r"no connection to http://127\.0\.0\.1:\d+ could be made \(Connection refused\)"
-    ):
-        try:
-            calling.ask(url, CHAT, **ONCE)
-        except NeverSent:
-            assert traceback.format_exc().count("Traceback") == 1
-            raise
+    with pytest.raises(NeverSent, match=rf"no connection to {url[:-3]} could be made \(Connection refused\)") as caught:
+        calling.ask(url, CHAT, **ONCE)
+    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1

@@ -102,10 +102,11 @@ def test_a_misspelt_protocol_is_named_as_the_chat_is_made(kind):
 @BOTH
 def test_a_misspelt_option_is_named_with_the_one_that_is_meant(kind):
     options: dict[str, Any] = {"protcol": "responses"}
+    misspelt: dict[str, Any] = {"api_key": "x"}
     with pytest.raises(Mistake, match=rf"^{kind.__name__} has no option 'protcol'; .*; did you mean protocol\?"):
         kind("gpt-5.6-luna", config=KEYS, **options)
     with pytest.raises(Mistake, match=r"^ChatConfig has no option 'api_key'; .*; did you mean api_keys\?"):
-        ChatConfig(api_key="x")
+        ChatConfig(**misspelt)
     with pytest.raises(Mistake, match=r"base_urls of the config has no provider 'opnai'; .*; did you mean openai\?"):
         kind("gpt-5.6-luna", config=ChatConfig(environ=KEYS.environ, base_urls={"opnai": "http://a"}))
 
