@@ -14,7 +14,7 @@ from everlog.chat.effects import Close, Effect, Program, Receive, Request, Respo
 from everlog.chat.ledger import NOTHING
 from everlog.chat.prepared import Prepared
 from everlog.chat.refusals import refusal
-from everlog.chat.retries import should_retry
+from everlog.chat.retries import request_id, should_retry
 from everlog.clock import Clock
 from everlog.errors import BadReply, ConnectionFailed, ProviderTimeout, ProviderTrouble
 from everlog.protocols import FORMATS
@@ -163,8 +163,7 @@ class Reading:
         return parsed
 
     def _note(self, status: int, headers: Mapping[str, str]) -> None:
-        request_id = headers.get("request-id") or headers.get("x-request-id")
-        self.seen |= {"http_status": status, "request_id": request_id}
+        self.seen |= {"http_status": status, "request_id": request_id(headers)}
 
     def _checked(self, reply: Reply) -> Reply:
         """Return an answer that says something, and note what it took."""

@@ -77,6 +77,12 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """Return the name that a provider gave a request, if it is one that can stand in a log."""
+    found = headers.get("request-id") or headers.get("x-request-id") or ""
+    return found if re.fullmatch(r"[\x21-\x7e]{1,200}", found) else None
+
+
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return how long a provider wants callers to wait, in seconds; None if it does not say.
 

@@ -1,27 +1,51 @@
 """Servers that do what no server should: each ends as an error of ours, or as the answer, in bounded time and memory."""
 
+import logging
+import time
 import traceback
+import zlib
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from everlog.chat import reading
+from everlog.chat.chat import Chat
+from everlog.chat.cost import cost_of
 from everlog.chat.effects import Timeouts
 from everlog.chat.reading import Quiet
 from everlog.chat.retries import Retry
-from everlog.errors import BadReply, NeverSent, ProviderTimeout, ProviderTrouble
+from everlog.chat.routes import ChatConfig
+from everlog.chat.tools import ToolCall
+from everlog.errors import (
+    BadReply,
+    BadRequest,
+    MissingCredentials,
+    Mistake,
+    NeverSent,
+    ProviderTimeout,
+    ProviderTrouble,
+)
 from everlog.messages import JSON
+from everlog.protocols import FORMATS
 from everlog.protocols.shapes import encoded
-from everlog.protocols.sse import Event, Frames
+from everlog.protocols.sse import Event, Frames, render_event
+from everlog.registry import builtin
 from everlog.testing import FrozenClock
+from everlog.testing.upstream import Answer
+from tests.unit.chat.calls import each_protocol
 from tests.unit.chat.servers import BEGUN, RawServer, chunk
+from tests.unit.chat.talking import called
 
 SAID: JSON = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]}
 EVENT = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"Yes."},"finish_reason":"stop"}]}\n\n'
 PIECE = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"Yes."}}]}\n\n'
 ONCE = {"retry": Retry(retries=0), "timeouts": Timeouts(read_s=5)}
 CHAT = "chat_completions"
+_PACKER = zlib.compressobj(9, zlib.DEFLATED, 31)
+GZIP = _PACKER.compress(b"") + _PACKER.flush(zlib.Z_SYNC_FLUSH)
+NOTHING = b"\x00\x00\x00\xff\xff" * 100
+"""Blocks of a compressed stream that hold nothing."""
 
 
 def said(head, *pieces):
@@ -124,3 +148,163 @@ def test_who_is_not_there_is_said_once_and_with_the_reason(calling):
     with pytest.raises(NeverSent, match=rf"no connection to {url[:-3]} could be made \(Connection refused\)") as caught:
         calling.ask(url, CHAT, **ONCE)
     assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
+
+
+ENDLESS = {
+    "interim answers": (b"", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"),
+    "a status that never ends": (b"HTTP/1.1 200 ", b"O"),
+    "a compressed nothing": (BEGUN.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n"), chunk(NOTHING)),
+}
+
+
+@pytest.mark.parametrize("what", list(ENDLESS))
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_server_that_is_busy_without_an_answer_is_a_timeout(calling, what, stream):
+    head, piece = ENDLESS[what]
+
+    def act(server, connection):
+        connection.sendall(head + (chunk(GZIP) if "gzip" in head.decode() else b""))
+        while not server.closing.wait(0.01):
+            connection.sendall(piece)
+
+    ask = calling.listen if stream else calling.ask
+    with RawServer(act) as server, pytest.raises(ProviderTimeout, match="in time"):
+        ask(server.url, CHAT, retry=Retry(retries=0), timeouts=Timeouts(read_s=0.1))
+    assert calling.statuses == ["failed"]
+
+
+BODIES: dict[str, bytes] = {
+    "nested": b'{"choices":%b}' % (b"[" * 10_000 + b"]" * 10_000),
+    "a number too long": b'{"usage":{"completion_tokens":%b}}' % (b"9" * 5000),
+    "nothing": b"",
+    "other types": b'{"choices":{"a":[]},"content":5,"output":"x","usage":[1],"error":null}',
+    "others still": b'{"choices":[5,null],"content":[5,null,{"type":5}],"output":[5,{"type":"message","content":[5]}]}',
+    "an odd error": b'{"error":{"type":["x"],"code":{"my secret":1},"message":["my secret"]}}',
+}
+HEADS: dict[str, bytes] = {
+    "too little": b"content-length: 100000\r\n",
+    "no number": b"content-length: -5\r\n",
+    "two lengths": b"content-length: 1\r\ncontent-length: 2\r\n",
+    "garbage in chunks": b"transfer-encoding: chunked\r\n",
+    "garbage in gzip": b"content-encoding: gzip\r\n",
+    "a head too long": b"x: %b\r\n" % (b"x" * 200_000),
+    "control characters": b"x-request-id: \x1b[31m\xff\r\n",
+}
+
+
+@each_protocol
+@pytest.mark.parametrize("what", [*BODIES, *HEADS])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_cannot_be_read_is_an_error_of_ours_that_quotes_nothing(calling, protocol, what, stream, caplog):
+    caplog.set_level(logging.DEBUG, logger="everlog")
+    act = said(HEADS.get(what, b""), BODIES.get(what, b'{"my secret":"my secret"}'))
+    ask = calling.listen if stream else calling.ask
+    with RawServer(act) as server:
+        try:
+            reply = ask(server.url, protocol, **ONCE)
+        except ProviderTrouble as error:
+            shown = str(error) + repr(error.facts())
+        else:  # blocks that nobody knows are kept, and say nothing
+            shown = (reply[1] if stream else reply).text
+    noted = repr([one.__dict__ for one in caplog.records]) + repr(calling.ledger.attempts)
+    assert "secret" not in shown + noted
+    assert "\x1b" not in shown + noted
+    assert calling.ledger.cost() is not None
+
+
+def piece_of(protocol: str, number: int) -> bytes:
+    """An event that begins one more call."""
+    call: JSON = {"id": f"c{number}", "type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    shapes: dict[str, JSON] = {
+        "chat_completions": {
+            "choices": [{"index": 0, "delta": {"tool_calls": [{"index": number, "id": f"c{number}"}]}}]
+        },
+        "anthropic": {"type": "content_block_start", "index": number, "content_block": {"type": "tool_use", "id": "a"}},
+        "responses": {"type": "response.output_item.added", "output_index": number, "item": call},
+    }
+    return render_event(encoded(shapes[protocol]).decode())
+
+
+@each_protocol
+def test_a_stream_of_calls_without_end_is_left(calling, protocol):
+    with (
+        RawServer(said(b"", *(piece_of(protocol, number) for number in range(2000)))) as server,
+        pytest.raises(BadReply, match="a stream has more than 1024 calls, blocks or parts"),
+    ):
+        calling.listen(server.url, protocol, **ONCE)
+
+
+def test_a_long_event_costs_no_more_than_its_length(calling):
+    """Ten million bytes in small pieces, each of which would copy all those before it."""
+    frames, began = Frames(), time.process_time()
+    for _ in range(20_000):
+        assert frames.feed(b"x" * 500) == []
+    assert [len(one.data) for one in frames.feed(b"\n\ndata: 1\n\n")] == [1]
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_redirect_is_not_followed_with_the_key(calling, status, stream):
+    with RawServer(said(b"")) as other:
+        head = f"HTTP/1.1 {status} Go\r\nlocation: {other.url}/chat\r\ncontent-length: 0\r\n\r\n".encode()
+        ask = calling.listen if stream else calling.ask
+        with RawServer(lambda _, connection: connection.sendall(head)) as server, pytest.raises(BadRequest):
+            ask(server.url, CHAT, **ONCE)
+        assert (server.requests, other.connections) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a\0b",
+        "http://[bad",
+        "http://a:x",
+        "http://a:99999",
+        "http://a..b",
+        "http://a\x7f",
+        "http://a/\x01",
+        "http://:1",
+    ],
+)
+def test_an_address_that_no_host_can_have_is_refused_at_once(url):
+    with pytest.raises(Mistake, match="the base_url of openai begins with http"):
+        Chat("m", base_url=url, config=ChatConfig(environ={}))
+
+
+@pytest.mark.parametrize("key", ["a\r\nx-evil: 1", "a\0b", "ä", "a b"])
+def test_a_key_cannot_smuggle_in_a_header(key):
+    with pytest.raises(MissingCredentials) as caught:
+        Chat("gpt-5.6-luna", api_key=key, config=ChatConfig(environ={}))
+    assert key not in str(caught.value)
+
+
+def test_odd_calls_are_answered_and_the_chat_goes_on(talk):
+    """Ids that repeat or hold control characters, names with halves of characters, arguments nested without end."""
+    deep = "[" * 10_000 + "]" * 10_000
+    ran = []
+
+    def zoom(node: str = "") -> str:
+        ran.append(node)
+        return "seen"
+
+    calls = called(("a", "zoom", {"node": "1"}), ("a", "zoom", {"node": "2"}), ("\x00\x1b", "f\ud800", {"\ud800": 1}))
+    talk = talk(calls, Answer(text="Done."))
+    talk.chat.with_tools(zoom)
+    assert talk.ask().text == "Done."
+    assert ran == ["1", "2"]
+    assert ToolCall(id="a", name="zoom", text='{"node":' + deep + "}").arguments == {}
+
+
+@pytest.mark.parametrize("count", [-5, 10**400, "5", 1.5, None])
+def test_counts_that_nobody_could_have_counted_are_none(count):
+    model = builtin().find("gpt-5.6-luna")
+    used: dict[str, Any] = {
+        "chat_completions": {"prompt_tokens": count, "completion_tokens": count},
+        "responses": {"input_tokens": count, "output_tokens": count},
+        "anthropic": {"input_tokens": count, "output_tokens": count},
+    }
+    for protocol, usage in used.items():
+        found = FORMATS[protocol].parse_reply({"usage": usage}).usage
+        assert found is not None
+        assert (found.input, found.output, cost_of(found, model).total_usd) == (None, None, None)
