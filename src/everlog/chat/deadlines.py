@@ -52,6 +52,8 @@ class Deadlines:
 
     def clear(self, end: End) -> None:
         """Do not call it; it is not under way when this returns."""
+        if self._process != os.getpid():
+            return
         with self._changed:
             self._due.pop(end, None)
 
