@@ -109,7 +109,10 @@ class Reading:
         try:
             while chunk:
                 events = frames.feed(chunk)
-                quiet.hears(events, has_more=frames.is_within_event)
+                if events and events[-1].name != KEEPS_ALIVE:
+                    quiet.since = None
+                else:
+                    quiet.hears(events, has_more=frames.is_within_event)
                 for event in events:
                     for delta in stream.feed(event):
                         self.was_handed_out = True
@@ -193,12 +196,12 @@ class Quiet:
     def __init__(self, limit_s: float, clock: Clock) -> None:
         self._limit_s = limit_s
         self._clock = clock
-        self._since: datetime | None = None
+        self.since: datetime | None = None
 
     def hears(self, events: list[Event], *, has_more: bool = False) -> None:
         """Take note of the events in the bytes that came, and whether they hold the beginning of one."""
         if has_more or any(event.name != KEEPS_ALIVE for event in events):
-            self._since = None
+            self.since = None
         else:
             self.goes_on()
 
@@ -209,9 +212,9 @@ class Quiet:
             ProviderTimeout: so it is for longer than a provider may be silent.
         """
         now = self._clock.now()
-        if self._since is None:
-            self._since = now
-        elif (now - self._since).total_seconds() > self._limit_s:
+        if self.since is None:
+            self.since = now
+        elif (now - self.since).total_seconds() > self._limit_s:
             raise ProviderTimeout(
                 f"nothing of an answer came in {self._limit_s:g} s, only what keeps a connection open"
             )

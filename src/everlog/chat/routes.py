@@ -128,18 +128,18 @@ def _refuse_strangers(config: ChatConfig, registry: Registry, asked: str | None)
 
     Whether a provider speaks a protocol is asked when a request is made, since the model may change before.
     """
-    for protocol in (*config.protocols.values(), *([] if asked is None else [asked])):
-        expect(protocol, str, "a protocol is a str or None")
-        if protocol not in FORMATS:
-            raise Mistake(
-                f"there is no protocol {protocol!r}; there are {', '.join(FORMATS)}{meant(protocol, FORMATS)}"
-            )
     for field_name in ("api_keys", "base_urls", "protocols"):
         for name in getattr(config, field_name):
             if name not in registry.providers:
                 known = ", ".join(registry.providers)
                 near = meant(name, registry.providers)
                 raise Mistake(f"{field_name} of the config has no provider {name!r}; known are {known}{near}")
+    for protocol in (*config.protocols.values(), *([] if asked is None else [asked])):
+        expect(protocol, str, "a protocol is a str or None")
+        if protocol not in FORMATS:
+            raise Mistake(
+                f"there is no protocol {protocol!r}; there are {', '.join(FORMATS)}{meant(protocol, FORMATS)}"
+            )
 
 
 def _named(config: ChatConfig, name: str | None) -> str:

@@ -67,7 +67,7 @@ class Flow:
         self.lane = lane
         self.response = response
         self.cancel = cancel
-        self.pieces = timed(_pieces(response), lane, lane.patience_s)
+        self.pieces = _pieces(response, lane)
 
 
 class Wire:
@@ -89,7 +89,7 @@ class Wire:
             cancel.watch(lane.cut)
             response = lane.transport.handle_request(_built(request, {"trace": lane.watch}))
             flows = stream and response.is_success
-            body = b"" if flows else whole(timed(_pieces(response), lane, lane.patience_s), response.close)
+            body = b"" if flows else whole(_pieces(response, lane), response.close)
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             cancel.unwatch(lane.cut)
             lane.unlimit()
@@ -172,7 +172,7 @@ class AsyncWire:
         try:
             response = await waits.on(transport.handle_async_request(_built(request, {"trace": waits.watch})))
             flows = stream and response.is_success
-            pieces = timed_async(_async_pieces(response), waits, waits.patience_s)
+            pieces = _async_pieces(response, waits)
             body = b"" if flows else await waits.on(whole_async(pieces, response.aclose))
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             _raise(error, cancel, request.url)
@@ -265,16 +265,19 @@ def _headers(response: httpx2.Response) -> dict[str, str]:
     return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers.raw}
 
 
-def _pieces(response: httpx2.Response) -> Iterator[bytes]:
-    """Return the body as it comes; what is not compressed need not go through what decompresses."""
+def _pieces(response: httpx2.Response, line: Line) -> Iterator[bytes]:
+    """Return the body as it comes; what is not compressed need not go through what decompresses.
+
+    Compressed, bytes may come without end and hold nothing, so each piece has its time.
+    """
     if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.SyncByteStream):
-        return response.iter_bytes()
+        return timed(response.iter_bytes(), line, line.patience_s)
     return iter(response.stream)
 
 
-def _async_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+def _async_pieces(response: httpx2.Response, waits: Waits) -> AsyncIterator[bytes]:
     if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.AsyncByteStream):
-        return response.aiter_bytes()
+        return timed_async(response.aiter_bytes(), waits, waits.patience_s)
     return aiter(response.stream)
 
 
