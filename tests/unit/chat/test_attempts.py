@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from everlog.chat.attempts import Prepared, fetch
+from everlog.chat.attempts import fetch
 from everlog.chat.effects import Timeouts
+from everlog.chat.prepared import Prepared
 from everlog.chat.retries import Retry
 from everlog.errors import (
     BadReply,

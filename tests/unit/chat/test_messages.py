@@ -2,20 +2,22 @@
 
 import io
 import json
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from everlog.chat import attachments as attachments_module
+import everlog.chat.attachments as attachments_module
 from everlog.chat.attachments import attachment, attachments, sniffed
 from everlog.chat.chat import Chat
 from everlog.chat.message import ChatMessage
 from everlog.chat.tools import tool
-from everlog.errors import Mistake, UnsupportedAttachment
+from everlog.errors import Mistake, PartTooLarge, ProviderFailed, UnsupportedAttachment
 from everlog.messages import Media, Message
 from everlog.protocols import FORMATS
-from everlog.testing.upstream import Answer
+from everlog.testing.upstream import Answer, Refused
 from tests.unit.chat.talking import called
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -165,6 +167,68 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path):
         attachment(tmp_path / "gone.png")
     with pytest.raises(Mistake, match="an attachment is a path, a URL, an open file or bytes, not int"):
         attachment(5)
+    for name in ("a\0.png", "\ud800.png"):
+        with pytest.raises(Mistake, match="characters that no file name can have"):
+            attachment(name)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "device", "socket"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind, monkeypatch):
+    """A pipe that nobody writes into would be waited for without end."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    path = {"device": Path("/dev/zero"), "directory": Path()}.get(kind, Path("odd"))
+    with socket.socket(socket.AF_UNIX) as listening:
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "socket":
+            listening.bind(str(path))
+        (tmp_path / "link").symlink_to(path)
+        for one in (path, tmp_path / "link"):
+            with pytest.raises(Mistake, match=r"cannot be read: it is a .*, not a file"):
+                attachment(one)
+
+
+def test_a_link_to_a_file_is_the_file(tmp_path: Path):
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "link.png").symlink_to("a.png")
+    assert attachment(tmp_path / "link.png") == Media(media_type="image/png", content=PNG, name="link.png")
+
+
+class Endless(io.RawIOBase):
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        return b"0123456789"[:size] if size >= 0 else pytest.fail("read without a bound")
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "open", "text", "endless"])
+def test_an_attachment_above_the_limit_is_refused_and_not_read_whole(tmp_path: Path, kind, monkeypatch):
+    monkeypatch.setattr(attachments_module, "MOST_BYTES", 100)
+    sources: dict[str, Any] = {
+        "path": tmp_path / "a",
+        "bytes": bytes(101),
+        "open": io.BytesIO(bytes(101)),
+        "text": io.StringIO("ä" * 51),
+        "endless": Endless(),
+    }
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(2**40)  # a hole: nothing could hold it
+    with pytest.raises(PartTooLarge, match="larger than 100 bytes, the most that a provider takes"):
+        attachment(sources[kind])
+    assert attachment(io.BytesIO(bytes(100))).content == attachment(bytes(100)).content == bytes(100)
+
+
+def test_an_attachment_that_the_protocol_cannot_carry_is_refused_before_anything_is_sent(talk):
+    talk = talk(Answer(text="Seen."))
+    size = 24 * 2**20 + 1
+    talk.chat.ask_later("What is it?", files=attachment(PNG.ljust(size, b"0")))
+    if talk.protocol == "anthropic":
+        with pytest.raises(PartTooLarge, match=f"of {size} bytes is larger than {size - 1}, the most that anthropic"):
+            talk.do("complete")
+        assert talk.upstream.requests == []
+    else:
+        assert talk.do("render")
 
 
 @pytest.mark.covers("chat A.1 52")
@@ -366,3 +430,20 @@ def test_what_a_tool_returns_and_nothing_can_tell_is_a_mistake(talk, value):
     with pytest.raises(Mistake, match=f"a tool returned a {type(value).__name__} that cannot be written"):
         talk.ask()
     assert [one.role for one in talk.chat] == ["user", "assistant"]
+
+
+def test_a_message_shows_its_role_and_sizes_and_an_attempt_how_it_went(talk):
+    talk = talk(Refused(status=500, message="my secret"), called(("a", "f", {"x": 1}), text="my secret"))
+    talk.chat.ask_later("my secret", files=PNG)
+    with pytest.raises(ProviderFailed):
+        talk.do("generate")
+    answer = talk.do("generate")
+    assert [repr(one) for one in talk.chat] == [
+        "<ChatMessage user, 9 characters, 1 file>",
+        "<ChatMessage assistant, 9 characters, 1 call>",
+    ]
+    assert [repr(one) for one in talk.chat.attempts] == [
+        f"<Attempt 1 of chat at {talk.provider}/m-1: failed 500 ProviderFailed>",
+        f"<Attempt 1 of chat at {talk.provider}/m-1: succeeded 200>",
+    ]
+    assert str(answer) == "my secret"

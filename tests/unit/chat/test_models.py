@@ -1,7 +1,10 @@
 """Which model, provider and protocol (chat A.1 62 to 67)."""
 
+import copy
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.routes import ChatConfig
 from everlog.errors import MissingCredentials, Mistake, UnknownModel
+from everlog.testing import FrozenClock
 from everlog.testing.upstream import Answer
 
 KEYS = ChatConfig(environ={"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": "sk-a"})
@@ -81,6 +85,36 @@ def test_a_protocol_that_the_provider_does_not_speak_is_refused_at_the_request(c
         with pytest.raises(Mistake, match="openai speaks responses, chat_completions, not anthropic"):
             talk.do(verb)
     assert talk.upstream.requests == []
+
+
+@BOTH
+@pytest.mark.covers("chat A.1 64")
+def test_a_misspelt_protocol_is_named_as_the_chat_is_made(kind):
+    message = r"there is no protocol 'chat_completion'; there are .*; did you mean chat_completions"
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", protocol="chat_completion", config=KEYS)
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", config=KEYS).with_model("gpt-5.6-luna", protocol="chat_completion")
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", config=ChatConfig(environ=KEYS.environ, protocols={"openai": "chat_completion"}))
+
+
+@BOTH
+def test_a_misspelt_option_is_named_with_the_one_that_is_meant(kind):
+    options: dict[str, Any] = {"protcol": "responses"}
+    misspelt: dict[str, Any] = {"api_key": "x"}
+    with pytest.raises(Mistake, match=rf"^{kind.__name__} has no option 'protcol'; .*; did you mean protocol\?"):
+        kind("gpt-5.6-luna", config=KEYS, **options)
+    with pytest.raises(Mistake, match=r"^ChatConfig has no option 'api_key'; .*; did you mean api_keys\?"):
+        ChatConfig(**misspelt)
+    with pytest.raises(Mistake, match=r"base_urls of the config has no provider 'opnai'; .*; did you mean openai\?"):
+        kind("gpt-5.6-luna", config=ChatConfig(environ=KEYS.environ, base_urls={"opnai": "http://a"}))
+
+
+def test_a_config_can_be_copied_changed_and_sent_to_another_process():
+    config = ChatConfig(default_model="gpt-5.6-luna", environ={"OPENAI_API_KEY": "x"}, clock=FrozenClock())
+    assert copy.copy(config) == config == replace(config)
+    assert pickle.loads(pickle.dumps(ChatConfig(default_model="m"))).default_model == "m"
 
 
 @BOTH

@@ -1,5 +1,6 @@
 """Answers of Anthropic's Messages, whole."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from everlog.messages import JSON
@@ -41,21 +42,29 @@ def parse_reply(body: Record) -> Reply:
             for block in content
             for one in array(record(block).get("citations"))
         ),
-        steps=tuple(_step(record(block), content) for block in content if string(record(block).get("type")) in STEPS),
+        steps=_steps(content),
         body=body,
     )
 
 
-def _step(block: Record, content: list[JSON]) -> Step:
-    """Return a step with its result, where that is in the same answer."""
-    results = [one for one in content if block.get("id") and record(one).get("tool_use_id") == block["id"]]
+def _steps(content: list[JSON]) -> tuple[Step, ...]:
+    """Return the steps, each with its result where that is in the same answer."""
+    results: dict[str, JSON] = {}
+    for block in content:
+        results.setdefault(string(record(block).get("tool_use_id")), block)
+    return tuple(_step(record(block), results) for block in content if string(record(block).get("type")) in STEPS)
+
+
+def _step(block: Record, found: Mapping[str, JSON]) -> Step:
+    call_id = string(block.get("id"))
+    results = [found[call_id]] if call_id and call_id in found else []
     return Step(
         type=string(block.get("type")),
         name=string(block.get("name")),
-        id=string(block.get("id")) or None,
+        id=call_id or None,
         input=block.get("input"),
         result=record(results[0]).get("content") if results else None,
-        raw=(block, *results[:1]),
+        raw=(block, *results),
     )
 
 

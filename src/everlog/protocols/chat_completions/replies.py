@@ -85,4 +85,7 @@ def parse_fault(body: Record) -> Fault | None:
     if not isinstance(error, dict):
         return None
     code = error.get("code")
-    return Fault(type=string(error.get("type")) or str(code or "error"), message=string(error.get("message")))
+    return Fault(
+        type=string(error.get("type")) or (str(code) if isinstance(code, str | int) and code else "error"),
+        message=string(error.get("message")),
+    )
