@@ -13,8 +13,9 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.postgres import postgres_database, postgres_server, postgres_url
+from tests.tables import quick_tables, revisions
 
-__all__ = ["postgres_database", "postgres_server", "postgres_url"]
+__all__ = ["postgres_database", "postgres_server", "postgres_url", "quick_tables", "revisions"]
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
