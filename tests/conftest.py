@@ -3,6 +3,7 @@
 PostgreSQL comes from `tests.postgres`; only tests that ask for one of its fixtures start a server.
 """
 
+import gc
 import ipaddress
 import os
 import sys
@@ -32,6 +33,12 @@ settings.load_profile("ci")  # `--hypothesis-profile=long` comes later and wins
 
 def pytest_configure() -> None:
     sys.addaudithook(refuse_network)
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the rounds of the garbage collector; it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
