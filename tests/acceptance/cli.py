@@ -103,7 +103,7 @@ class Everlog:
                 status = self._quick.run(asked, [file.fileno() for file in (no_terminal, taken, said)])
             return Done(status=status, out=out.read_bytes(), err=err.read_text())
 
-    def begin(self, *args: object) -> "subprocess.Popen[bytes]":
+    def begin(self, *args: object) -> Any:
         """Start a command that is not waited for; a signal does not reach it."""
         return subprocess.Popen(
             [self._quick.program, *map(str, args)],
