@@ -25,6 +25,10 @@ for name in [
 ]:
     del os.environ[name]
 
+# Hundreds of processes start here: what they load is compiled once, whatever the shell says, and not by each of them.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
