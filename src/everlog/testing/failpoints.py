@@ -224,7 +224,7 @@ class _Nursery:
 
 
 _PROGRAM = """
-import importlib, json, os, sys, tempfile
+import contextlib, importlib, json, os, sys, tempfile
 from pathlib import Path
 import everlog
 from everlog.store import failpoints
@@ -232,6 +232,8 @@ from everlog.testing.failpoints import kill_at
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 script = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+with contextlib.suppress(ImportError):
+    import psycopg, psycopg_pool
 with tempfile.TemporaryDirectory() as scratch, everlog.open(Path(scratch, "warm.db")) as memory:
     memory.thread("warm").append("user", "warm")
     memory.thread("warm").pump()
