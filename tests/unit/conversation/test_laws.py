@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any, assert_never
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -203,6 +204,7 @@ CUT_IN_A_TURN = [
 """A cut inside a turn that is over: the message that it repeats counts as memory."""
 
 
+@pytest.mark.covers("report 10", "report 11")
 @example(CUT_IN_A_TURN)
 @given(calm)
 def test_prompts_only_grow_within_an_epoch_and_memory_stays_within_its_budget(actions):

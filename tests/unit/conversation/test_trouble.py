@@ -6,7 +6,7 @@ import pytest
 
 from everlog import Erased, StoreUnavailable, TurnState
 from everlog.conversation import spool
-from everlog.testing import failpoints
+from everlog.testing import Bad, EchoModel, ScriptedModel, failpoints
 from everlog.testing.upstream import Answer
 from tests.unit.conversation.remembering import numbered
 from tests.unit.conversation.test_turns import prompts, weather
@@ -160,3 +160,17 @@ def test_nothing_that_was_said_is_in_the_log_of_the_program(remembering, caplog)
     made.turn("more")
     assert "secret" not in caplog.text
     assert "answer" not in "".join(str(record.__dict__) for record in caplog.records if "everlog" in record.name)
+
+
+@pytest.mark.covers("tree fault 38", "report 17")
+def test_a_compactor_that_is_down_leaves_placeholders_and_the_turns_go_on(remembering):
+    compactor = ScriptedModel(otherwise=EchoModel("m@1"), model="m@1", when=lambda request: Bad.UNAVAILABLE)
+    made = remembering(lambda received: Answer(text="the sea is warm " * 40), budget=2_000, compactor=compactor)
+    for n in range(6):
+        assert made.turn(f"number {n}").text
+    status = made.do("status")
+    assert status.trouble["derive"] >= 1
+    assert status.last_error == "unavailable"
+    assert status.placeholders
+    assert "not summarized yet" in str(prompts(made)[-1])
+    assert [text for kind, text in made.logged if kind == "user"] == [f"number {n}" for n in range(6)]
