@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from everlog import Everlog, log
+from everlog.log import NewTurn
 from everlog.memory.interface import Request
 from everlog.memory.rolling import FOLDED, Rolling, Settings, Weight, console_line, rows, stale, window
 from everlog.memory.rolling.questions import RECALLED
 from everlog.memory.tree import Extractive
+from everlog.messages import Message
 from everlog.pump import Ran, Worker, run
 from everlog.store import Store, scoped
+from everlog.store import rows as store_rows
 from everlog.testing import Bad, EchoSummary, ScriptedModel
 from tests.conformance.pumping import due, listening
 from tests.conformance.rolling import SMALL, TENANT, dropped, made, memory, newest, pumped, stored, talk
@@ -77,6 +80,20 @@ def test_each_message_is_read_once_and_the_newest_are_not(store: Store):
         len(entry.message.call.arguments if entry.message.call else entry.text)
         for entry in store.read(TENANT, lambda unit: log.read(unit, log.load(unit, thread), 0, summary.upto))
     )
+
+
+@ONE_STORE
+@pytest.mark.covers("B7")
+def test_what_is_always_shown_is_not_folded(store: Store):
+    """The newest messages, and all of a turn from the user's newest message on, however long it is."""
+    settings = Settings(threshold_tokens=600, min_recent=7, piece_bytes=1_200)
+    thread = made(store, [talk(n) for n in range(6)])
+    assert pumped(store, thread, EchoSummary(), settings).done
+    assert max(row[0] for row in stored(store, thread)) <= 30 - 7
+    rounds = [message for n in range(6) for message in talk(n).messages[1:]]
+    made(store, [NewTurn(messages=(Message(kind="user", text="go"), *rounds))], thread=thread)
+    assert pumped(store, thread, EchoSummary(), settings).done
+    assert 25 <= max(row[0] for row in stored(store, thread)) <= 30
 
 
 def test_when_it_is_pumped_does_not_matter(store: Store):
@@ -207,6 +224,19 @@ def test_a_summary_of_another_log_is_not_believed_and_is_replaced(store: Store):
     assert summary.upto == whole[-2][0]
     assert pumped(store, thread, EchoSummary()).done
     assert stored(store, thread) == whole
+
+
+@ONE_STORE
+def test_where_the_tenants_secret_is_lost_no_piece_is_folded_for_ever(store: Store):
+    thread = made(store, [talk(n) for n in range(8)])
+    lose = scoped(store_rows.tenant).delete()
+    store.write(TENANT, lambda unit: unit.count(lose), name="test.lose")
+    model = scripted()
+    assert pumped(store, thread, model).reason == "erased"
+    assert len(model.requests) == 1
+    assert stored(store, thread) == []
+    made(store, [talk(8)], thread=thread)
+    assert pumped(store, thread, model).done, "the next message made another secret"
 
 
 @ONE_STORE
