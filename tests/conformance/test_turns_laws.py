@@ -74,6 +74,7 @@ class Speaking(RuleBasedStateMachine):
     """Turns of two processes in some threads of one tenant."""
 
     database: Database
+    model: Model
     upstream: Upstream
     other: "subprocess.Popen[str]"
     tenants: Iterator[str]
@@ -95,6 +96,7 @@ class Speaking(RuleBasedStateMachine):
             "options": {**size, "protocol": protocol, "tail": tail, "pump": pump, "wait_s": 60},
             "sealed": self.database.encrypted,
         }
+        self.model.asked.clear()
         self.protocol = protocol
         self.said: dict[str, list[tuple[str, str]]] = {FIRST: []}
         """What each log must hold."""
@@ -271,7 +273,8 @@ def spoken(body: dict[str, Any]) -> list[tuple[str, str]]:
     for item in body.get("messages", body.get("input", ())):
         content = item.get("content")
         found += [(item.get("role", ""), part) for part in texts(content if content is not None else item.get("output"))]
-        found += [("", json.dumps(call["function"])) for call in item.get("tool_calls") or ()]
+        calls = [call["function"] for call in item.get("tool_calls") or ()]
+        found += [("", call["name"] + call["arguments"]) for call in calls]
         if item.get("type") == "function_call":
             found.append(("", item["name"] + item["arguments"]))
     return found
@@ -312,14 +315,15 @@ def other() -> Iterator["subprocess.Popen[str]"]:
 def speaking(database: Database, other: "subprocess.Popen[str]", tenants: Iterator[str]) -> Iterator[type[Speaking]]:
     """The machine, on a database that is open already."""
     database.open(clock=None)
-    with Upstream(Model(), manner=Manner(piece=4)) as upstream:
-        names = {"database": database, "upstream": upstream, "other": other, "tenants": tenants, "seen": Counter()}
-        yield type("SpeakingHere", (Speaking,), names)
+    model = Model()
+    with Upstream(model, manner=Manner(piece=4)) as upstream:
+        parts = {"database": database, "model": model, "upstream": upstream, "other": other}
+        yield type("SpeakingHere", (Speaking,), {**parts, "tenants": tenants, "seen": Counter()})
 
 
 @pytest.mark.parametrize("database", ["sqlite-plain"], indirect=True)
 @pytest.mark.parametrize("protocol", FORMATS)
-@pytest.mark.covers("A117", "A120", "tree fault 19")
+@pytest.mark.covers("A25", "A121", "tree fault 19")
 def test_a_conversation_crosses_epochs_in_two_processes_one_of_them_inside_a_turn(
     speaking: type[Speaking], protocol: str
 ):
@@ -336,20 +340,21 @@ def test_a_conversation_crosses_epochs_in_two_processes_one_of_them_inside_a_tur
     machine.turn("lx", 80, here=False)
     machine.turn(".", 5)
     machine.teardown()
-    assert machine.seen["epochs"] >= 3
+    assert machine.seen["epochs"] >= 3, "so many of one thread"
     assert machine.seen["inside"] >= 1
     assert machine.seen["full"] >= 1
 
 
 @pytest.mark.parametrize("database", ["sqlite-plain", "postgresql-encrypted"], indirect=True)
-@pytest.mark.covers("A3", "A25", "A117", "A120", "A121", "tree fault 81")
+@pytest.mark.covers("A3", "A25", "A40", "A121", "tree fault 79", "tree fault 81")
 def test_whatever_happens_prompts_grow_at_their_end_within_their_budget_and_the_log_is_true(speaking: type[Speaking]):
     long = settings.get_current_profile_name() == "long"
     effort = settings(
-        max_examples=60 if long else 5,
+        max_examples=int(__import__("os").environ.get("N","60")) if long else 5,
         stateful_step_count=40 if long else 12,
         deadline=None,
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
     run_state_machine_as_test(speaking, settings=effort)
+    print(speaking.seen)
     assert speaking.seen["full"]

@@ -52,7 +52,7 @@ class Speaker:
         return self._memories[key]
 
     def turn(self, key: str, text: str, *, stream: bool) -> str | None:
-        """Take a turn; return how it failed, None if it did not."""
+        """Take a turn; return how it, or its memory, failed, None if nothing did."""
         memory = self.memory(key)
         try:
             if stream:
@@ -62,6 +62,8 @@ class Speaker:
                 memory.turn(text)
         except (EverlogError, RuntimeError) as error:
             return type(error).__name__
+        finally:
+            assert memory.status().is_well, f"{memory.status()}"
         return None
 
     def close(self) -> None:
