@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from everlog import BadRequest, Cancelled, ContextTooLong, Everlog, Media, Mistake, PendingCalls, TurnState, tool
+from everlog import (
+    BadRequest,
+    Cancelled,
+    ContextTooLong,
+    Erased,
+    Everlog,
+    Media,
+    Mistake,
+    PendingCalls,
+    TurnState,
+    tool,
+)
 from everlog.context import rows
 from everlog.testing.upstream import Answer, Broken, Cut, Refused, Stalled
 from tests.unit.conversation.remembering import PROTOCOLS, numbered
@@ -373,3 +384,36 @@ def test_a_prompt_that_is_too_long_twice_is_an_error_once_and_the_thread_goes_on
     assert (made.logged, made.states) == ([("user", "one")], [ABORTED])
     assert made.turn("two").text == "Yes."
     assert made.states == [ABORTED, COMPLETE]
+
+
+def test_a_tool_may_add_a_note_to_the_thread_while_a_turn_runs(remembering):
+    def note(words: str) -> str:
+        """Write something down."""
+        made.memory.thread.append("note", words)
+        return "noted"
+
+    calls: Any = (("n", "note", {"words": "mind the tide"}), ("z", "zoom", {"id": 0}))
+    made = remembering(
+        Answer(text="I note it.", calls=calls, thinking="Hm."), Answer(text="Done."), Answer(text="Yes.")
+    )
+    made.chat.with_tools(note)
+    made.turn("Note it.")
+    made.again()
+    made.chat.with_tools(note)
+    made.turn("Did you?")
+    assert [kind for kind, _ in made.logged] == [
+        *("user", "assistant", "tool_call", "note", "tool_result", "assistant", "user", "assistant")
+    ]
+    last = prompts(made)[-1]
+    assert [one.get("tool_call_id") for one in last if one["role"] == "tool"] == ["z", "n"]
+
+
+def test_a_memory_of_a_thread_that_was_erased_is_over(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"))
+    made.turn("one")
+    made.home.erase(thread="k")
+    with pytest.raises(Erased):
+        made.turn("two")
+    made.again()
+    made.turn("two")
+    assert [text for _, text in made.logged] == ["two", "2"]
