@@ -79,7 +79,9 @@ def test_a_chat_goes_on_for_turns_while_the_database_is_away_from_the_beginning(
 
 
 def test_a_database_that_comes_back_in_the_middle_of_a_turn_gets_all_of_it(remembering):
-    made = remembering(Answer(calls=(("c", "weather", {"city": "Roscoff"}),)), Answer(text="Sunny."), Answer(text="Yes."))
+    made = remembering(
+        Answer(calls=(("c", "weather", {"city": "Roscoff"}),)), Answer(text="Sunny."), Answer(text="Yes.")
+    )
     made.chat.with_tools(weather)
     with failpoints.raising("turn.begin.before_commit", DOWN):
         made.turn("Weather?")

@@ -19,6 +19,7 @@ class Command:
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
+    "Talk": (Command("chat", "chat:chat", "Talk with a model that forgets nothing."),),
     "Keep": (
         Command("import", "bring:import_files", "Bring in conversations that other programs exported."),
         Command("threads", "threads:list_threads", "List the threads."),
