@@ -34,10 +34,11 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 test: $(READY) ## all tests but the long ones
-	$(BIN)/python -m pytest -q -m "not long and not live" -n $(WORKERS) --inline-snapshot=disable
+	$(BIN)/python -m pytest -q -m "not long and not live" -n $(WORKERS) --dist worksteal --inline-snapshot=disable
 
 test-long: $(READY) ## all tests, in depth; EVERLOG_DATA names the folder of real conversations
-	$(BIN)/python -m pytest -q -m "not live" -n $(WORKERS) --inline-snapshot=disable --hypothesis-profile=long --timeout=7200
+	$(BIN)/python -m pytest -q -m "not live" -n $(WORKERS) --dist worksteal --inline-snapshot=disable \
+		--hypothesis-profile=long --timeout=7200
 
 test-live: $(READY) .venv-live/.ready ## tests on a small real model, which is fetched once (about 220 MB with its engine)
 	EVERLOG_LIVE=$(CURDIR)/.venv-live/bin/python $(BIN)/python -m pytest -q -m live tests/live --timeout=600

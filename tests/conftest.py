@@ -3,6 +3,7 @@
 PostgreSQL comes from `tests.postgres`; only tests that ask for one of its fixtures start a server.
 """
 
+import gc
 import ipaddress
 import os
 import sys
@@ -13,8 +14,9 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.postgres import postgres_database, postgres_server, postgres_url
+from tests.tables import quick_tables, revisions
 
-__all__ = ["postgres_database", "postgres_server", "postgres_url"]
+__all__ = ["postgres_database", "postgres_server", "postgres_url", "quick_tables", "revisions"]
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -22,6 +24,10 @@ for name in [
     name for name in os.environ if name.startswith("EVERLOG_") and name not in {"EVERLOG_DATA", "EVERLOG_LIVE"}
 ]:
     del os.environ[name]
+
+# Hundreds of processes start here: what they load is compiled once, whatever the shell says, and not by each of them.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)
@@ -31,6 +37,12 @@ settings.load_profile("ci")  # `--hypothesis-profile=long` comes later and wins
 
 def pytest_configure() -> None:
     sys.addaudithook(refuse_network)
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the rounds of the garbage collector; it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

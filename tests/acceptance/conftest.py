@@ -1,6 +1,5 @@
 """The command line for every test here: `everlog` from an empty folder, `harbour` from one with the sample in it."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,26 +7,27 @@ import pytest
 
 from everlog.store.migrate import upgrade
 from everlog.store.postgres import PostgresEngine
-from tests.acceptance.cli import HARBOUR, Everlog, server
+from tests.acceptance.cli import ENVIRONMENT, HARBOUR, Everlog
+from tests.quick import Quick, serving
 
 
 @pytest.fixture(scope="session")
-def everlog_server() -> Iterator["subprocess.Popen[str]"]:
+def quick() -> Iterator[Quick]:
     """The process that forks for each command."""
-    with server() as process:
-        yield process
+    with serving(ENVIRONMENT) as quick:
+        yield quick
 
 
 @pytest.fixture
-def everlog(everlog_server: "subprocess.Popen[str]", tmp_path: Path) -> Everlog:
+def everlog(quick: Quick, tmp_path: Path) -> Everlog:
     """The command, in an empty folder."""
-    return Everlog(everlog_server, tmp_path)
+    return Everlog(quick, tmp_path)
 
 
 @pytest.fixture(scope="session")
-def harbour(everlog_server: "subprocess.Popen[str]", tmp_path_factory: pytest.TempPathFactory) -> Everlog:
+def harbour(quick: Quick, tmp_path_factory: pytest.TempPathFactory) -> Everlog:
     """The command, in a folder whose everlog.db has the sample conversation; for tests that only read."""
-    command = Everlog(everlog_server, tmp_path_factory.mktemp("harbour"))
+    command = Everlog(quick, tmp_path_factory.mktemp("harbour"))
     command.good("import", HARBOUR)
     command.good("pump")
     return command

@@ -31,6 +31,7 @@ def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str):
 def test_there_is_a_benchmark_for_each_number_that_was_promised():
     assert {
         "append",
+        "cache",
         "export",
         "findability",
         "folding",

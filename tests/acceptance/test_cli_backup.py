@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import HARBOUR, Everlog, finish, said, start
+from tests.acceptance.cli import HARBOUR, Everlog, finish, said
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SECRET = "a sentence about the sea that nobody else may ever read"
@@ -79,7 +79,7 @@ def test_what_is_no_backup_is_refused_and_makes_no_database(everlog: Everlog, co
 
 def test_of_two_backups_to_one_name_at_once_one_is_made_and_the_other_says_so(kept: Everlog):
     for n in range(3):
-        both = [start("backup", f"copy {n}", home=kept.home, environment=kept.environment) for _ in range(2)]
+        both = [kept.begin("backup", f"copy {n}") for _ in range(2)]
         done = sorted((finish(process) for process in both), key=lambda one: one.status)
         assert [one.status for one in done] == [0, 2]
         assert (done[1].err.count("\n"), f"copy {n}" in done[1].err) == (1, True)

@@ -11,14 +11,15 @@ import pytest
 
 import everlog as library
 from tests.acceptance.cli import HARBOUR, PROGRAM, ROOT, Done, Everlog, finish, jsonl, said, start
+from tests.quick import Quick
 
 ODD = "r\u00e9sum\u00e9 \u4f60\u597d \U0001f600 half \ud83d end"
 
 
 @pytest.fixture(scope="module")
-def odd(everlog_server: "subprocess.Popen[str]", tmp_path_factory: pytest.TempPathFactory) -> Everlog:
+def odd(quick: Quick, tmp_path_factory: pytest.TempPathFactory) -> Everlog:
     """A folder with a thread that ASCII cannot hold, nor UTF-8 all of it."""
-    command = Everlog(everlog_server, tmp_path_factory.mktemp("odd"))
+    command = Everlog(quick, tmp_path_factory.mktemp("odd"))
     command.home.joinpath("odd.jsonl").write_bytes(jsonl([{"role": "user", "content": ODD, "name": "Zo\u00eb"}]))
     command.good("import", "odd.jsonl", "--thread", "Zo\u00eb")
     return command

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from everlog import open as open_database
-from tests.acceptance.cli import HARBOUR, ROOT, Everlog, finish, jsonl, said, start
+from tests.acceptance.cli import HARBOUR, ROOT, Everlog, finish, jsonl, said
 
 SAMPLES = ROOT / "tests" / "samples"
 MESSAGES = 2300
@@ -222,7 +222,7 @@ def test_ctrl_c_stops_an_import_and_says_how_to_go_on(everlog: Everlog, long_tal
 def test_two_processes_import_into_one_new_file_at_once(everlog: Everlog, long_talk: Path):
     other = everlog.home / "other.jsonl"
     other.write_bytes(said(*(f"other {n}" for n in range(1200))))
-    both = [start("import", path, "--thread", path.stem, home=everlog.home) for path in (long_talk, other)]
+    both = [everlog.begin("import", path, "--thread", path.stem) for path in (long_talk, other)]
     assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
     assert {one["key"]: one["entries"] for one in everlog.good("threads", "--json").json} == {
         "long": MESSAGES,
@@ -238,7 +238,7 @@ def test_two_processes_import_into_one_new_file_at_once(everlog: Everlog, long_t
 
 def test_two_processes_import_the_same_conversation_and_it_is_there_once(everlog: Everlog):
     everlog.home.joinpath("talk.jsonl").write_bytes(said(*(f"message {n}" for n in range(1200))))
-    both = [start("import", "talk.jsonl", "--thread", "talk", home=everlog.home) for _ in range(2)]
+    both = [everlog.begin("import", "talk.jsonl", "--thread", "talk") for _ in range(2)]
     assert [(done.status, done.err) for done in map(finish, both)] == [(0, "")] * 2
     assert texts(everlog) == [f"message {n}" for n in range(1200)]
     assert len(everlog.good("threads", "--json").json) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import HARBOUR, Everlog, finish, said, start
+from tests.acceptance.cli import HARBOUR, Everlog, finish, said
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()
@@ -234,7 +234,7 @@ def test_a_thread_that_is_erased_while_all_are_exported_is_left_out(everlog: Eve
     everlog.home.joinpath("short.jsonl").write_bytes(said("a few words"))
     for key, name in (("long", "long"), ("gone", "short"), ("last", "short")):
         everlog.good("import", f"{name}.jsonl", "--thread", key)
-    exporting = start("export", "--all", home=everlog.home)
+    exporting = everlog.begin("export", "--all")
     assert b'"thread":"long"' in exporting.stdout.readline()  # it waits now, for nobody reads what follows
     everlog.good("erase", "--thread", "gone", "--yes")
     rest = exporting.stdout.read().decode()

@@ -95,6 +95,8 @@ class Shelf:
 
     server: PostgresServer
     free: dict[tuple[bool, int], list[PostgresDatabase]] = field(default_factory=dict)
+    brooms: "dict[str, psycopg.Connection[Any]]" = field(default_factory=dict)
+    """By the name of a database, the connection that empties it; a new one would take ten times as long."""
 
     def take(self, *, encrypted: bool, partitions: int) -> PostgresDatabase:
         kept = self.free.setdefault((encrypted, partitions), [])
@@ -108,15 +110,26 @@ class Shelf:
 
     def give_back(self, database: PostgresDatabase, *, encrypted: bool, partitions: int) -> None:
         try:
-            with psycopg.connect(database.superuser_url, options="-c lock_timeout=3s") as raw:
-                for (table,) in raw.execute(WITH_ROWS).fetchall():
-                    raw.execute(f"DELETE FROM {table}")
-                raw.execute("UPDATE store_state SET value = %s", ["complete" if encrypted else "off"])
-                raw.execute("UPDATE everlog_version SET version_num = %s", [HEAD])
+            if database.name not in self.brooms:
+                self.brooms[database.name] = psycopg.connect(
+                    database.superuser_url, autocommit=True, options="-c lock_timeout=3s"
+                )
+            broom = self.brooms[database.name]
+            with broom.transaction():
+                for (table,) in broom.execute(WITH_ROWS).fetchall():
+                    broom.execute(f"DELETE FROM {table}")
+                broom.execute("UPDATE store_state SET value = %s", ["complete" if encrypted else "off"])
+                broom.execute("UPDATE everlog_version SET version_num = %s", [HEAD])
         except psycopg.Error:
+            if database.name in self.brooms:
+                self.brooms.pop(database.name).close()
             self.server.drop(database)
         else:
             self.free[encrypted, partitions].append(database)
+
+    def close(self) -> None:
+        for broom in self.brooms.values():
+            broom.close()
 
 
 WITH_ROWS = (
@@ -126,8 +139,10 @@ WITH_ROWS = (
 
 
 @pytest.fixture(scope="session")
-def shelf(postgres_server: PostgresServer) -> Shelf:
-    return Shelf(postgres_server)
+def shelf(postgres_server: PostgresServer) -> Iterator[Shelf]:
+    shelf = Shelf(postgres_server)
+    yield shelf
+    shelf.close()
 
 
 @pytest.fixture

@@ -20,19 +20,22 @@ from sqlalchemy import Table
 import everlog
 from everlog import Call, Conversation, Everlog, EverlogError, Media, Message, NewTurn, Origin, Result, log
 from everlog.memory.interface import Try
+from everlog.memory.rolling import Rolling, Settings
 from everlog.memory.tree import Extractive, tries
 from everlog.memory.tree import Tree as TreeMemory
-from everlog.pump import Options, Worker
+from everlog.pump import Options, Ran, Worker, run
 from everlog.store import Unit, metadata
 from everlog.store.keys import MasterKeys
 from everlog.surfaces.cli import entry
-from everlog.testing import EchoModel, FrozenClock
+from everlog.testing import EchoModel, EchoSummary, FrozenClock
 
 SECRET = "TOPSECRET"
 """In each text of the sample; it must stand in no message of an error."""
 
 UNREAD = ("request", "request_item")
 """Tables that nothing reads or writes yet."""
+
+SUMMARY = Rolling(model="summary@1", settings=Settings(threshold_tokens=3_000, min_recent=2, piece_bytes=6_000))
 
 PICTURE = Media(media_type="image/png", content=b"\x89PNG" * 50, name="a.png")
 
@@ -57,6 +60,7 @@ def sample(path: Path, keys: MasterKeys | None) -> None:
         thread.append("user", f"{SECRET} at the end " + "and words " * 80)
         with thread.tree.tools(search=True, turn=3) as tools:
             tools.zoom(0, 8), tools.zoom(0, 4), tools.zoom(0, 2), tools.zoom(0, 1)
+        assert _summarised(thread).steps
         memory.thread("gone").append("user", f"{SECRET} goes")
         memory.erase(thread="gone")
         memory.erase(user="eve")
@@ -74,6 +78,10 @@ def _talk(rounds: int, mark: str = "") -> list[Message]:
             Message(kind="assistant", text=f"{SECRET} answer {n} {mark}. " * 40, model="m"),
         ]
     return said
+
+
+def _summarised(thread: everlog.Thread) -> Ran:
+    return run(thread._store, "default", thread.id, SUMMARY, EchoSummary())
 
 
 def _beside(unit: Unit, thread: str) -> None:
@@ -232,6 +240,7 @@ def acts(folder: Path) -> dict[str, Act]:
         "instructions": of("talk", everlog.Thread.instructions),
         "digs": of("talk", lambda thread: (thread.tree.stats.hot_nodes(), thread.tree.stats.digs())),
         "stale": of("talk", lambda thread: thread.tree.stale()),
+        "summaries": lambda memory: [memory.thread(key).rolling.summary() for key in ("talk", "deep")],
     }
     for key in ("talk", "side", "deep"):
         reading |= {
@@ -247,6 +256,8 @@ def acts(folder: Path) -> dict[str, Act]:
         | _writing(of, folder)
         | {"retire": lambda memory: memory.retire_media(datetime(2027, 1, 1, tzinfo=UTC))}
         | {
+            "summarise": of("deep", _summarised),
+            "rebuild summaries": of("talk", lambda thread: (thread.rolling.rebuild(), _summarised(thread))),
             "rebuild": of("talk", lambda thread: (thread.tree.rebuild(), thread.pump(Extractive()))),
             "erase user": lambda memory: memory.erase(user="u1"),
             "erase talk": lambda memory: memory.erase(thread="talk"),

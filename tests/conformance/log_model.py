@@ -28,12 +28,16 @@ from everlog import (
     UnknownThread,
 )
 from everlog.log import rows
+from everlog.memory.rolling import Rolling, Settings
 from everlog.messages import Kind
+from everlog.pump import run
 from everlog.store import Store, Unit, metadata, scoped
 from everlog.store import rows as store_rows
 from everlog.store.sealed import Table
+from everlog.testing import EchoSummary
 
 PIECE = 16
+SUMMARY = Rolling(model="summary@1", settings=Settings(threshold_tokens=100, min_recent=1, piece_bytes=400))
 _RUN = re.compile(rb"[0-9a-f ]{%d,}" % PIECE)
 _EVERYTHING = {
     table.name: scoped(table).select().order_by(*table.primary_key)
@@ -241,7 +245,9 @@ class World:
 
     def pump(self, key: str) -> None:
         """Derive what can be derived."""
-        assert self.memory.thread(key).pump().done
+        thread = self.memory.thread(key)
+        assert thread.pump().done
+        assert run(self.memory.store, self.memory.name, thread.id, SUMMARY, EchoSummary()).done
 
     # ---- what must hold ----
 

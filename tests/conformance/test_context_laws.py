@@ -69,6 +69,7 @@ class Conversing(RuleBasedStateMachine):
         self.calls: list[Message] = []
         self.sent: Context | None = None
         self.held_at: Counter[int] = Counter()
+        self.undone: set[str] = set()
 
     # ---- what is said --------------------------------------------------------------------------------------------
 
@@ -161,11 +162,13 @@ class Conversing(RuleBasedStateMachine):
     def erase(self, user: str) -> None:
         if self.memory.store.read(self.tenant, partial(log.has_turns_of, user=user)):
             self.memory.erase(user=user)
+            self.undone = {"erased", "rebuilt"}
 
     @precondition(lambda self: self.sent is not None and self.open_at is None)
     @rule()
     def rebuild(self) -> None:
         self.thread.tree.rebuild()
+        self.undone |= {"rebuilt"}
 
     # ---- what must hold ------------------------------------------------------------------------------------------
 
@@ -185,6 +188,8 @@ class Conversing(RuleBasedStateMachine):
         assert budget <= (BUDGET if self.consumer.unit == "bytes" else 2 * BUDGET)
         before = self.sent
         if made.turned is not None:
+            assert made.turned not in {"erased", "rebuilt", "renderer"} - self.undone, "nothing of it was changed"
+            self.undone = set()
             self.seen[made.turned] += 1
             inside = self.open_at is not None and made.epoch.cut > self.open_at
             self.seen["inside"] += inside

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from everlog import Everlog, log
+from everlog.log import NewTurn
 from everlog.memory.interface import Request
 from everlog.memory.rolling import FOLDED, Rolling, Settings, Weight, console_line, rows, stale, window
 from everlog.memory.rolling.questions import RECALLED
 from everlog.memory.tree import Extractive
+from everlog.messages import Message
 from everlog.pump import Ran, Worker, run
 from everlog.store import Store, scoped
+from everlog.store import rows as store_rows
 from everlog.testing import Bad, EchoSummary, ScriptedModel
 from tests.conformance.pumping import due, listening
 from tests.conformance.rolling import SMALL, TENANT, dropped, made, memory, newest, pumped, stored, talk
@@ -23,6 +26,10 @@ from tests.conformance.rolling import SMALL, TENANT, dropped, made, memory, newe
 POINTS = [
     f"pump.{unit}.{moment}" for unit in ("claim", "write", "finish") for moment in ("before_commit", "after_commit")
 ]
+
+
+ONE_STORE = pytest.mark.parametrize("database", ["sqlite-plain"], indirect=True)
+"""For what does not depend on where it is stored."""
 
 
 def scripted(script: Any = (), **more: Any) -> ScriptedModel:
@@ -55,6 +62,7 @@ def test_nothing_is_asked_below_the_threshold_and_above_it_the_piece_that_is_due
     assert pumped(store, thread, model, settings) == Ran(steps=0, done=True)
 
 
+@ONE_STORE
 @pytest.mark.covers("B24", "B25")
 def test_each_message_is_read_once_and_the_newest_are_not(store: Store):
     """Report 40: work is bounded by what is new."""
@@ -72,6 +80,20 @@ def test_each_message_is_read_once_and_the_newest_are_not(store: Store):
         len(entry.message.call.arguments if entry.message.call else entry.text)
         for entry in store.read(TENANT, lambda unit: log.read(unit, log.load(unit, thread), 0, summary.upto))
     )
+
+
+@ONE_STORE
+@pytest.mark.covers("B7")
+def test_what_is_always_shown_is_not_folded(store: Store):
+    """The newest messages, and all of a turn from the user's newest message on, however long it is."""
+    settings = Settings(threshold_tokens=600, min_recent=7, piece_bytes=1_200)
+    thread = made(store, [talk(n) for n in range(6)])
+    assert pumped(store, thread, EchoSummary(), settings).done
+    assert max(row[0] for row in stored(store, thread)) <= 30 - 7
+    rounds = [message for n in range(6) for message in talk(n).messages[1:]]
+    made(store, [NewTurn(messages=(Message(kind="user", text="go"), *rounds))], thread=thread)
+    assert pumped(store, thread, EchoSummary(), settings).done
+    assert 25 <= max(row[0] for row in stored(store, thread)) <= 30
 
 
 def test_when_it_is_pumped_does_not_matter(store: Store):
@@ -109,6 +131,7 @@ def test_each_row_goes_on_from_the_one_before_and_says_how_it_was_made(store: St
     assert store.read(TENANT, partial(count, model="other")) == len(found)
 
 
+@ONE_STORE
 def test_an_answer_in_markdown_makes_the_same_summary(store: Store):
     turns = [talk(n) for n in range(6)]
     found = []
@@ -120,6 +143,7 @@ def test_an_answer_in_markdown_makes_the_same_summary(store: Store):
     assert found[0] == found[1]
 
 
+@ONE_STORE
 @pytest.mark.covers("B47")
 def test_twenty_rounds_of_a_talkative_model_stay_within_the_cap(store: Store):
     """Report 2."""
@@ -202,6 +226,20 @@ def test_a_summary_of_another_log_is_not_believed_and_is_replaced(store: Store):
     assert stored(store, thread) == whole
 
 
+@ONE_STORE
+def test_where_the_tenants_secret_is_lost_no_piece_is_folded_for_ever(store: Store):
+    thread = made(store, [talk(n) for n in range(8)])
+    lose = scoped(store_rows.tenant).delete()
+    store.write(TENANT, lambda unit: unit.count(lose), name="test.lose")
+    model = scripted()
+    assert pumped(store, thread, model).reason == "erased"
+    assert len(model.requests) == 1
+    assert stored(store, thread) == []
+    made(store, [talk(8)], thread=thread)
+    assert pumped(store, thread, model).done, "the next message made another secret"
+
+
+@ONE_STORE
 @pytest.mark.covers("B31")
 def test_without_a_model_it_stays_inactive_and_says_so(store: Store):
     thread = made(store, [talk(n) for n in range(8)])
@@ -215,6 +253,7 @@ def test_without_a_model_it_stays_inactive_and_says_so(store: Store):
     assert run(store, TENANT, thread, active, EchoSummary()).steps
 
 
+@ONE_STORE
 @pytest.mark.covers("B43")
 @pytest.mark.parametrize("trouble", [Bad.UNAVAILABLE, RuntimeError("no")])
 def test_trouble_with_the_model_changes_nothing_and_is_made_up_for(store: Store, trouble: Any):
@@ -228,6 +267,7 @@ def test_trouble_with_the_model_changes_nothing_and_is_made_up_for(store: Store,
     assert newest(store, thread) is not None
 
 
+@ONE_STORE
 def test_a_bad_answer_is_asked_for_again_in_the_same_conversation(store: Store):
     thread = made(store, [talk(n) for n in range(6)])
     model = scripted(["", "### Thoughts\n- none", None])
@@ -239,6 +279,7 @@ def test_a_bad_answer_is_asked_for_again_in_the_same_conversation(store: Store):
     assert all(one.messages[-1].kind == "user" for one in model.requests)
 
 
+@ONE_STORE
 def test_after_three_bad_answers_the_originals_stay_and_later_pieces_are_folded(store: Store):
     """Report 17."""
     thread = made(store, [talk(n) for n in range(4)])
@@ -256,6 +297,7 @@ def test_after_three_bad_answers_the_originals_stay_and_later_pieces_are_folded(
     assert f"- [#{marked[0][1]}–#{marked[0][0] - 1}]" in later.text, "what could not be summarised can be found"
 
 
+@ONE_STORE
 def test_a_summary_that_is_no_smaller_than_what_it_stands_for_is_no_progress(store: Store):
     """Reports 3 and 4: it is asked for again, but not for ever, and is not shown while it is."""
     thread = made(store, [talk(n, size=200) for n in range(2)])
@@ -313,6 +355,7 @@ def run_out(store: Store, thread: str) -> Ran:
     return pumped(store, thread, EchoSummary())
 
 
+@ONE_STORE
 @pytest.mark.covers("B39", "B40", "B41")
 def test_a_fold_is_told_once_and_a_look_is_not(store: Store, caplog: pytest.LogCaptureFixture):
     thread = made(store, [talk(n) for n in range(4)])
@@ -327,6 +370,7 @@ def test_a_fold_is_told_once_and_a_look_is_not(store: Store, caplog: pytest.LogC
     assert "word" not in caplog.text
 
 
+@ONE_STORE
 def test_what_our_own_tools_brought_back_is_not_summarised_again(store: Store):
     thread = made(store, [talk(n) for n in range(6)])
     model = scripted()
@@ -345,6 +389,7 @@ def test_a_worker_keeps_it_current_where_it_was_marked(store: Store):
     assert due(store, thread, memory="rolling")["due_at"] is None
 
 
+@ONE_STORE
 def test_settings_can_be_of_each_thread(store: Store):
     threads = [made(store, [talk(n) for n in range(6)]) for _ in range(2)]
     large = Settings(threshold_tokens=100_000)
@@ -352,6 +397,7 @@ def test_settings_can_be_of_each_thread(store: Store):
     assert [run(store, TENANT, thread, kept, EchoSummary()).steps > 0 for thread in threads] == [True, False]
 
 
+@ONE_STORE
 def test_a_stretch_without_words_is_passed_over_without_a_model(store: Store):
     turns = [talk(n, user="eve" if 1 <= n <= 3 else "ada") for n in range(8)]
     thread = made(store, turns)

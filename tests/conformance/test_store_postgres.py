@@ -32,7 +32,11 @@ def database(postgresql: Any) -> Iterator[Database]:
         yield database
 
 
-OTHERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+OTHERS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user"
+    " AND pid <> pg_backend_pid()"
+)
+"""The other sessions of the role that stores use; the one that empties the database is a superuser's."""
 
 
 def maintain(store: Store) -> AbstractContextManager["psycopg.Connection[Any]"]:

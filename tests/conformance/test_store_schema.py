@@ -1,5 +1,6 @@
 """The tables that the revisions make are the tables that the code describes, on both engines."""
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,11 @@ from everlog.store import metadata, migrate, open_store
 from everlog.store.postgres import PostgresEngine
 from everlog.store.sqlite import SQLiteEngine
 from everlog.testing import failpoints
+from tests.tables import RUN, remembering
 from tests.unit.store.sample import names, put
 from tests.unit.store.test_statements import ROWS
 
+pytestmark = pytest.mark.usefixtures("revisions")
 OWN = {"everlog_version", "everlog_upgrade"}
 
 
@@ -166,3 +169,17 @@ def test_opening_a_database_again_changes_nothing(tmp_path: Path):
     with open_store(path) as store:
         assert names(store, "ada") == ["1"]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_what_tests_make_from_memory_is_what_the_revisions_make(tmp_path: Path, encrypted: bool):
+    quick = remembering(RUN)
+    dumps = []
+    for n in range(2):  # the first by the revisions, the second from memory
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(migrate, "_run", quick)
+            migrate.upgrade(SQLiteEngine(tmp_path / f"{n}.db"), encrypted=encrypted)
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{n}.db")) as raw:
+            dumps.append((list(raw.iterdump()), raw.execute("SELECT * FROM store_state").fetchall()))
+    assert dumps[0] == dumps[1]
+    assert dumps[0][1] == [("encryption", "complete" if encrypted else "off")]

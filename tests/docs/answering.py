@@ -1,4 +1,4 @@
-"""A provider for the examples of the pages: it calls the first tool there is, fills in schemas, and is else of few words.
+"""A provider for the examples of the pages: it calls the first tool that is not memory's, fills in schemas, and is else of few words.
 
 The model gpt-5.6-sol is always down, so that pages can show what happens then.
 """
@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any
 
+from everlog.memory.tree.schemas import SCHEMAS
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import array, record
 from everlog.testing.upstream import Answer, Received, Refused
@@ -33,8 +34,9 @@ def answer(received: Received) -> Answer | Refused:
     last = spoken[-1] if spoken else None
     if last is not None and last.kind == "tool_result":
         return Answer(text=f"This is what I found: {last.text}")
-    if tools := array(body.get("tools")):
-        tool = record(tools[0].get("function") or tools[0])
+    tools = [record(record(one).get("function") or one) for one in array(body.get("tools"))]
+    if tools := [tool for tool in tools if tool.get("name") not in SCHEMAS]:
+        tool = tools[0]
         arguments = value(record(tool.get("parameters") or tool.get("input_schema")))
         return Answer(calls=((f"call_{len(messages)}", tool["name"], arguments),))
     if schema := schema_of(body):

@@ -4,7 +4,8 @@ The info string says what a block is:
 
 - `python`: run here; the blocks of a page share one namespace. An example proves itself with `assert`.
 - `console`: lines that start with `$ ` are commands (a line that ends with a backslash goes on in the next); what stands
-  below a command is its output, standard error included, and must be what it prints; `…` stands for anything.
+  below a command is its output, standard error included, and must be what it prints; `…` stands for anything. The
+  `everlog` of README.md is the installed one; that of the other pages is the same program, loaded once (`tests.quick`).
 - `sh`: a script without output.
 - `text` is not run, and neither are the formats of data in `DATA`. Any other word fails.
 
@@ -18,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ import pytest
 
 from everlog.testing.upstream import Upstream
 from tests.docs.answering import answer
+from tests.quick import serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
@@ -35,6 +38,9 @@ FENCE = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<command>(?:.*\\\n)*.*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
 TIMEOUT_S = 60
+INSTALLED = Path(sys.executable).parent
+SHELL = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONWARNINGS": "error"}
+"""What the shell of an example has in its environment, besides ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,27 +67,28 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def run(block: Block, namespace: dict[str, Any]) -> None:
+def run(block: Block, namespace: dict[str, Any], programs: Path = INSTALLED) -> None:
+    """Run a block; `programs` is the folder where its shell looks first."""
     match block.info:
         case "python":
             source = "\n" * (block.line - 1) + block.body
             exec(compile(source, str(block.page), "exec"), namespace)
         case "sh":
-            status, printed = shell(f"set -e\n{block.body}")
+            status, printed = shell(f"set -e\n{block.body}", programs)
             assert status == 0, f"{block}: ended with {status} and printed\n{printed}"
         case "console":
             assert block.body.startswith("$ "), f"{block}: a console block starts with a command"
             for match in COMMAND.finditer(block.body):
-                check(f"{block}: {match['command']}", *shell(match["command"]), expected=match["output"])
+                check(f"{block}: {match['command']}", *shell(match["command"], programs), expected=match["output"])
         case info:
             assert info in DATA, f"{block}: no rule for a block of {info!r}"
 
 
-def shell(script: str) -> tuple[int, str]:
-    search = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+def shell(script: str, programs: Path) -> tuple[int, str]:
+    search = os.pathsep.join(map(str, [programs, INSTALLED, os.environ["PATH"]]))
     finished = subprocess.run(
         ["/bin/sh", "-c", script],
-        env=os.environ | {"PATH": search, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONWARNINGS": "error"},
+        env=os.environ | SHELL | {"PATH": search},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -104,9 +111,16 @@ def tidy(output: str) -> str:
     return "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
 
 
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Path]:
+    """Return the folder of an `everlog` that is loaded already."""
+    with serving(os.environ | SHELL) as quick:
+        yield quick.program.parent
+
+
 @pytest.mark.timeout(360)  # a guide runs many commands, each with a limit of its own
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, loaded: Path, monkeypatch: pytest.MonkeyPatch):
     if (ROOT / "examples").exists():
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
@@ -116,7 +130,7 @@ def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch:
             monkeypatch.setenv(f"{provider}_API_KEY", "key-of-the-test")
             monkeypatch.setenv(f"{provider}_BASE_URL", upstream.url)
         for block in blocks(page):
-            run(block, namespace)
+            run(block, namespace, INSTALLED if page.name == "README.md" else loaded)
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,24 @@ Check such input before it comes here.
 import mimetypes
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from everlog.errors import Mistake
+from everlog.errors import Mistake, PartTooLarge
 from everlog.messages import Media, Message, Part
 from everlog.protocols.exchange import Said
 from everlog.protocols.shapes import Record, record
 
 UNKNOWN = "application/octet-stream"
+
+MOST_BYTES = 50 * 2**20
+"""The most that any provider takes within a request: OpenAI's limit for all files of one."""
+
+INLINE_BYTES = {"anthropic": 24 * 2**20}
+"""Where it is less: Anthropic takes requests of 32 MB, and a file is a third larger in them."""
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
@@ -43,6 +50,7 @@ def attachment(source: Any, *, media_type: str | None = None, name: str | None =
     Files are read now, open ones from their beginning; URLs are not fetched, the provider reads them.
 
     Raises:
+        PartTooLarge: it is larger than any provider takes within a request.
         Mistake: it is none of these, or a file that cannot be read.
     """
     if isinstance(source, Media):
@@ -53,7 +61,8 @@ def attachment(source: Any, *, media_type: str | None = None, name: str | None =
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         content, name = _read(path), name or path.name
-    elif isinstance(source, bytes | bytearray):
+    elif isinstance(source, bytes | bytearray | memoryview):
+        _refuse_large(memoryview(source).nbytes, "the attachment")
         content = bytes(source)
     elif callable(getattr(source, "read", None)):
         content, found = _from_open(source)
@@ -81,19 +90,74 @@ def _flat(given: Any) -> Iterator[Any]:
 
 
 def _read(path: Path) -> bytes:
+    """Return what is in a regular file; whatever else a path may name is not waited for."""
+    if not _can_be_named(path):
+        raise Mistake("the path of an attachment has characters that no file name can have")
     try:
-        return path.read_bytes()
+        _refuse_irregular(path.stat(), path)
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+            _refuse_irregular(os.fstat(file.fileno()), path)
+            return _all_of(file, f"the attachment {path.name}")
     except OSError as error:
-        raise Mistake(f"the attachment {path.name} cannot be read: {error.strerror}") from error
+        raise Mistake(f"the attachment {path.name} cannot be read: {error.strerror}") from None
+
+
+def _can_be_named(path: Path) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _refuse_irregular(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+        raise Mistake(f"the attachment {path.name} cannot be read: it is {kind}, not a file")
 
 
 def _from_open(file: Any) -> tuple[bytes, str | None]:
     if callable(getattr(file, "seek", None)) and (not callable(getattr(file, "seekable", None)) or file.seekable()):
         file.seek(0)
-    content = file.read()
     named = getattr(file, "name", None)
-    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
-    return raw, Path(named).name if isinstance(named, str) else None
+    return _all_of(file, "the open file"), Path(named).name if isinstance(named, str) else None
+
+
+def _all_of(file: Any, what: str) -> bytes:
+    """Return what an open file holds, of bytes or of text, and read no more than can be attached."""
+    pieces: list[bytes] = []
+    left = MOST_BYTES
+    while left >= 0 and (piece := file.read(left + 1)):
+        pieces.append(piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else bytes(piece))
+        left -= len(pieces[-1])
+    _refuse_large(MOST_BYTES - left, what)
+    return b"".join(pieces)
+
+
+def _refuse_large(size: int, what: str) -> None:
+    if size > MOST_BYTES:
+        raise PartTooLarge(
+            f"{what} is larger than {MOST_BYTES} bytes, the most that a provider takes within a request; give a URL"
+        )
+
+
+def refuse_large(said: Said, protocol: str) -> None:
+    """Make sure that a protocol carries what is attached.
+
+    Raises:
+        PartTooLarge: one is larger than it takes within a request.
+    """
+    most = INLINE_BYTES.get(protocol, MOST_BYTES)
+    for message in said.messages:
+        for part in message.parts:
+            if isinstance(part, Media) and part.content is not None and len(part.content) > most:
+                raise PartTooLarge(
+                    f"an attachment of {len(part.content)} bytes is larger than {most}, the most that {protocol} takes "
+                    "within a request; give a URL"
+                )
 
 
 def _by_name(name: str) -> str | None:

@@ -15,7 +15,7 @@ NOTHING = Usage(input=0, cache_read=0, cache_write=0, output=0)
 """What a request takes that no model has seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Attempt:
     """One request to a provider."""
 
@@ -41,6 +41,11 @@ class Attempt:
     def cost(self) -> Cost:
         """What it cost, as far as is known."""
         return cost_of(self.usage, self.model)
+
+    def __repr__(self) -> str:
+        status = f" {self.http_status}" if self.http_status else ""
+        ended = f"{self.status}{status}" + (f" {self.error}" if self.error else "")
+        return f"<Attempt {self.number} of {self.purpose} at {self.provider}/{self.model.id}: {ended}>"
 
 
 class Ledger:

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from everlog.chat.cancel import Cancel
@@ -43,12 +43,15 @@ async def pause_async(seconds: float, cancel: Cancel) -> None:
 class Waits:
     """Waits on a loop that a hard cancel, from any thread, cuts short: the await is cancelled, not the task around it."""
 
-    def __init__(self, cancel: Cancel) -> None:
-        """Begin, on the loop that runs."""
+    def __init__(self, cancel: Cancel, patience_s: float = float("inf")) -> None:
+        """Begin, on the loop that runs; `patience_s` limits the wait for the head of an answer."""
+        self.patience_s = patience_s
         self._cancel = cancel
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
         self._was_cut = False
+        self.is_late = False
+        self._timer: asyncio.TimerHandle | None = None
         cancel.watch(self._stop)
 
     async def on(self, awaitable: Awaitable[T]) -> T:
@@ -56,20 +59,46 @@ class Waits:
 
         Raises:
             Cancelled: it was cancelled hard.
+            TimeoutError: what was limited took too long.
         """
         self._task = task = asyncio.current_task()
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if self._was_cut and task is not None and task.uncancel() == 0:
+            if (self._was_cut or self.is_late) and task is not None and task.uncancel() == 0:
                 self._cancel.check_hard()
+                raise TimeoutError from None
             raise
         finally:
             self._task = None
 
+    def limit(self, seconds: float) -> None:
+        """End what is awaited, or will be, unless it is over in so many seconds."""
+        self.unlimit()
+        self._timer = self._loop.call_later(seconds, self._expire)
+
+    def unlimit(self) -> None:
+        """It is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def watch(self, event: str, _: Mapping[str, Any]) -> None:
+        """Limit the wait for the head of an answer, as the client tells of it."""
+        if event.endswith("receive_response_headers.started"):
+            self.limit(self.patience_s)
+        elif event.endswith("receive_response_headers.complete"):
+            self.unlimit()
+
     def end(self) -> None:
         """Be done."""
+        self.unlimit()
         self._cancel.unwatch(self._stop)
+
+    def _expire(self) -> None:
+        if self._task is not None:
+            self.is_late = True
+            self._task.cancel()
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._cut)

@@ -28,7 +28,7 @@ _ROLE_OF: dict[str, Role] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ChatMessage:
     """One message of a chat."""
 
@@ -114,11 +114,18 @@ class ChatMessage:
         """
         try:
             return json.loads(self.text)
-        except ValueError as error:
-            raise BadReply(f"the answer is no JSON; it ended with {self.finish}", finish=self.finish) from error
+        except (ValueError, RecursionError):
+            raise BadReply(f"the answer is no JSON; it ended with {self.finish}", finish=self.finish) from None
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        counts = {"character": len(self.text), "call": len(self.calls), "file": len(self.attachments)}
+        sizes = ", ".join(
+            f"{count} {what}{'s' * (count != 1)}" for what, count in counts.items() if count or what == "character"
+        )
+        return f"<ChatMessage {self.role}, {sizes}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from everlog.chat.tools import Tool, name_of
 from everlog.errors import Mistake, expect
 from everlog.messages import JSON
 from everlog.protocols.exchange import Thinking
+from everlog.registry import Model
 
 T = TypeVar("T")
 
@@ -51,9 +52,13 @@ def refuse_unknown(given: Iterable[str], valid: tuple[str, ...], what: str, hint
     """
     for name in given:
         if name not in valid:
-            near = difflib.get_close_matches(name, valid, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise Mistake(f"{what} has no option {name!r}; it has {', '.join(valid)}{meant}{hint}")
+            raise Mistake(f"{what} has no option {name!r}; it has {', '.join(valid)}{meant(name, valid)}{hint}")
+
+
+def meant(name: object, valid: Iterable[str]) -> str:
+    """Return the question whether the nearest of the valid names is meant; empty where none is near."""
+    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def switched(given: Any, options: Mapping[str, Any], what: str) -> Literal[False] | dict[str, Any]:
@@ -101,6 +106,50 @@ def thinking_of(given: Any, options: Mapping[str, Any]) -> Thinking:
     if found.get("budget", 1) < 1:
         raise Mistake("budget of with_thinking is a number of tokens, at least 1")
     return Thinking(effort=found.get("effort"), budget_tokens=found.get("budget"), display=found.get("display"))
+
+
+def refuse_unfit(thinking: Thinking | None, model: Model, protocol: str) -> None:
+    """Make sure that a model can be told of its thinking in this way; one of which nothing is known is told anything.
+
+    Raises:
+        Mistake: it cannot; the message says how it can.
+    """
+    if thinking is None or not thinking.enabled:
+        return
+    if thinking.budget_tokens is not None and protocol != "anthropic":
+        raise Mistake(f"{protocol} has no budget of thinking; give an effort, such as low, medium or high")
+    if protocol != "anthropic" or not model.reasons_by or thinking.effort == "none":
+        return
+    given = "an effort, or nothing" if thinking.budget_tokens is None else "a budget"
+    if ("effort" if thinking.budget_tokens is None else "budget") not in model.reasons_by:
+        wanted = " or ".join(WAYS[way] for way in model.reasons_by)
+        raise Mistake(f"{model.id} is told how much to think by {wanted}, not by {given}")
+
+
+WAYS = {
+    "effort": "an effort, as in with_thinking(effort='high')",
+    "budget": "a budget, as in with_thinking(budget=2000)",
+}
+
+
+def refuse_too_much(thinking: Thinking | None, most: Any, betas: str) -> None:
+    """Make sure that a budget of thinking leaves room for an answer.
+
+    Args:
+        thinking: what is said of it.
+        most: the tokens that thinking and answer may have together.
+        betas: those of Anthropic's that are asked for; with one of them, thinking between calls of tools may have more.
+
+    Raises:
+        Mistake: it does not.
+    """
+    budget = thinking.budget_tokens if thinking is not None else None
+    if budget is None or type(most) is not int or budget < most or "interleaved-thinking" in betas:
+        return
+    raise Mistake(
+        f"a budget of {budget} tokens of thinking leaves no room for an answer within {most}; "
+        "give a smaller one, or more by with_max_output_tokens"
+    )
 
 
 def choice_of(given: Any, tools: Mapping[str, Tool]) -> str | None:

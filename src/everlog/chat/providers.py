@@ -67,7 +67,7 @@ def endpoint(
     expect(api_key, (str, type(None)), "an api_key is a str or None")
     url = base_url if base_url is not None else environ.get(f"{provider.name.upper()}_BASE_URL", "").strip()
     place = (url.strip() or provider.base_url).rstrip("/")
-    if not re.fullmatch(r"https?://[^/\s]\S*", place):
+    if not re.fullmatch(r"https?://[^/\s]\S*", place) or not place.isprintable() or not _names_host(place):
         raise Mistake(
             f"the base_url of {provider.name} begins with http:// or https:// and names a host, without spaces"
         )
@@ -91,6 +91,15 @@ def endpoint(
     return Endpoint(
         provider=provider.name, base_url=_versioned(place, provider), headers={**own, **auth}, names=provider.names
     )
+
+
+def _names_host(place: str) -> bool:
+    """Whether an address has a host that can be looked up, and a port that there is."""
+    try:
+        parts = urlsplit(place)
+        return bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _versioned(place: str, provider: Provider) -> str:

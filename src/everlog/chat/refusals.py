@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from everlog.chat.retries import retry_after_s
+from everlog.chat.retries import request_id, retry_after_s
 from everlog.errors import (
     BadRequest,
     ContextTooLong,
@@ -54,6 +54,9 @@ WORDS: tuple[tuple[str, type[ProviderTrouble]], ...] = (
 )
 """Pieces of the words that providers have for errors; the first that fits counts."""
 
+WORD = re.compile(r"[\w.-]{1,60}", re.ASCII)
+"""What a word for an error looks like; anything else may quote the conversation."""
+
 RATE = re.compile(r"rate.?limit|per (minute|min|day|hour|second)|\b[TR]P[MD]\b|too many requests|quota", re.IGNORECASE)
 CONTEXT = re.compile(
     r"context.?(length|window|limit|size)|maximum (context|prompt|input)|prompt is too long|input is too long"
@@ -85,10 +88,10 @@ def refusal(
         "provider": provider,
         "model": model,
         "status": status,
-        "kind": kind,
+        "kind": kind if kind is not None and WORD.fullmatch(kind) else None,
         "detail": fault.message if fault is not None else None,
         "retry_after_s": retry_after_s(headers, now) if wants_wait else None,
-        "request_id": headers.get("request-id") or headers.get("x-request-id"),
+        "request_id": request_id(headers),
     }
     return found(_message(found, facts), **facts)
 
@@ -119,7 +122,7 @@ ADVICE: dict[type[ProviderTrouble], str] = {
 
 def _message(found: type[ProviderTrouble], facts: Mapping[str, Any]) -> str:
     kind = facts["kind"]
-    word = f" ({kind})" if kind and re.fullmatch(r"[\w.-]{1,60}", kind, re.ASCII) else ""
+    word = f" ({kind})" if kind else ""
     how = "in the middle of its answer" if facts["status"] is None else f"with status {facts['status']}"
     advice = f"; {ADVICE[found]}" if found in ADVICE else ""
     said = "; `detail` of this error has its words" if facts["detail"] else ""

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
-from everlog.chat.attachments import as_documents, cited, inlined
-from everlog.chat.attempts import Prepared
+from everlog.chat.attachments import as_documents, cited, inlined, refuse_large
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.message import ChatMessage
+from everlog.chat.options import refuse_too_much, refuse_unfit
+from everlog.chat.prepared import Prepared
 from everlog.chat.provider_tools import MCP_BETA, placed
 from everlog.chat.state import State
-from everlog.errors import Mistake
 from everlog.messages import JSON
 from everlog.protocols import FORMATS
 from everlog.protocols.anthropic.requests import render_betas
@@ -30,13 +30,14 @@ def body_of(state: State, staged: Iterable[ChatMessage] = (), *, stream: bool = 
     """Return the body of the next request, as the callbacks for it leave it; they get one of their own.
 
     Raises:
-        Mistake: an option or a provider's tool that the protocol does not have.
+        Mistake: an option or a provider's tool that the protocol does not have, or a budget without room for an answer.
         UnsupportedAttachment: a file that it does not carry.
     """
     protocol = state.route.protocol
     tools = placed(state.provider_tools, protocol)
     settings = replace(settings_of(state, stream=stream), provider_tools=tools.tools)
     body = FORMATS[protocol].render_request(said_of(state, staged), settings)
+    refuse_too_much(settings.thinking, body.get("max_tokens"), state.headers.get(BETAS, ""))
     if _cites(state):
         body = cited(body)
     if tools.servers:
@@ -53,6 +54,9 @@ def said_of(state: State, staged: Iterable[ChatMessage] = ()) -> tuple[Said, ...
     """Return the conversation, as it is rendered: texts that were attached as words, no marks if caching is off."""
     form = as_documents if _cites(state) else inlined
     said = tuple(form(message.said) for message in (*state.messages, *staged))
+    for one in said:
+        if one.raw_in(state.route.protocol) is None:
+            refuse_large(one, state.route.protocol)
     return tuple(replace(one, cached=False) if one.cached else one for one in said) if state.caching is False else said
 
 
@@ -60,7 +64,7 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
     """Return all else of the request.
 
     Raises:
-        Mistake: a budget of thinking, for a protocol that knows none.
+        Mistake: thinking is said in a way that model or protocol do not know.
     """
     route, model = state.route, state.route.model
     temperature = state.temperature
@@ -69,8 +73,7 @@ def settings_of(state: State, *, stream: bool = False) -> Settings:
         _LOG.debug("temperature is dropped: the model takes none", extra={"model": model.id})
         temperature = None
     thinking = route.thinking(state.thinking)
-    if thinking is not None and thinking.budget_tokens is not None and route.protocol != "anthropic":
-        raise Mistake(f"{route.protocol} has no budget of thinking; give an effort, such as low, medium or high")
+    refuse_unfit(thinking, model, route.protocol)
     calls = state.tool_options.calls
     return Settings(
         model=model.id,
@@ -114,7 +117,8 @@ def _compaction(state: State) -> Mapping[str, JSON] | None:
     """Return the options of compaction that the protocol has; None if it has no compaction, or nobody wants it."""
     if state.compaction is None or state.compaction is False:
         return None
-    known = COMPACTING.get(state.route.protocol)
+    is_plugin = "compaction" in state.route.provider.names
+    known = () if is_plugin else COMPACTING.get(state.route.protocol)
     if known is None:
         _LOG.debug("compaction is dropped: the protocol has none", extra={"protocol": state.route.protocol})
         return None

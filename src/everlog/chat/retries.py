@@ -52,7 +52,9 @@ class Retry:
             expect_number(getattr(self, name), name)
 
 
-def pause_s(retry: Retry, error: ProviderTrouble, tried: int, chance: float) -> float | None:
+def pause_s(
+    retry: Retry, error: ProviderTrouble, tried: int, chance: float, *, told: bool | None = None
+) -> float | None:
     """Return how long to wait before the next try, in seconds; None to give up.
 
     Args:
@@ -60,13 +62,28 @@ def pause_s(retry: Retry, error: ProviderTrouble, tried: int, chance: float) -> 
         error: why the last try failed.
         tried: how many there were, at least 1.
         chance: random, from 0 to below 1.
+        told: what the provider says: try again, or do not; None where it says nothing.
     """
-    if tried > retry.retries or not isinstance(error, retry.on) or error.kind in LASTING:
+    wanted = isinstance(error, retry.on) and error.kind not in LASTING
+    if told is not None:
+        wanted = told and (wanted or retry.on == TRANSIENT)
+    if tried > retry.retries or not wanted:
         return None
     pause = min(retry.cap_s, retry.first_s * 2.0 ** (tried - 1) * (1 + retry.jitter * chance))
     if error.retry_after_s is None:
         return pause
     return None if error.retry_after_s > retry.cap_s else max(pause, error.retry_after_s)
+
+
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    """Return whether a provider wants the request again, by `x-should-retry`; None if it does not say."""
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """Return the name that a provider gave a request, if it is one that can stand in a log."""
+    found = headers.get("request-id") or headers.get("x-request-id") or ""
+    return found if re.fullmatch(r"[\x21-\x7e]{1,200}", found) else None
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 from everlog.chat.effects import Timeouts
-from everlog.chat.options import Concurrency, concurrency_of
+from everlog.chat.options import Concurrency, concurrency_of, meant, refuse_unknown
 from everlog.chat.providers import Endpoint, endpoint
 from everlog.chat.retries import Retry
 from everlog.clock import Clock, SystemClock
 from everlog.errors import Mistake, expect
+from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Thinking
 from everlog.registry import Model, Provider, Registry, builtin
 
@@ -38,6 +40,11 @@ class ChatConfig:
     """What is known of models and providers; None is what ships with Everlog."""
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     """What stands for the environment of the process."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse what there is no field for."""
+        refuse_unknown(given, tuple(one.name for one in fields(cls)), "ChatConfig")
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         concurrency_of(self.tool_concurrency, None)
@@ -98,7 +105,7 @@ def resolved(
     if assume_exists and provider is None:
         raise Mistake("assume_model_exists needs provider=: nobody else says where the model is")
     registry = config.registry or builtin()
-    _refuse_strangers(config, registry)
+    _refuse_strangers(config, registry, protocol)
     model = registry.find(name, provider=provider, assume_exists=assume_exists)
     place = registry.provider(model.provider)
     return Route(
@@ -116,13 +123,23 @@ def resolved(
     )
 
 
-def _refuse_strangers(config: ChatConfig, registry: Registry) -> None:
-    """Make sure that a config says nothing of providers that nobody knows: a misspelt one would be passed over."""
+def _refuse_strangers(config: ChatConfig, registry: Registry, asked: str | None) -> None:
+    """Make sure that no provider or protocol is named that nobody knows: what is misspelt would be found out late.
+
+    Whether a provider speaks a protocol is asked when a request is made, since the model may change before.
+    """
     for field_name in ("api_keys", "base_urls", "protocols"):
         for name in getattr(config, field_name):
             if name not in registry.providers:
                 known = ", ".join(registry.providers)
-                raise Mistake(f"{field_name} of the config has no provider {name!r}; known are {known}")
+                near = meant(name, registry.providers)
+                raise Mistake(f"{field_name} of the config has no provider {name!r}; known are {known}{near}")
+    for protocol in (*config.protocols.values(), *([] if asked is None else [asked])):
+        expect(protocol, str, "a protocol is a str or None")
+        if protocol not in FORMATS:
+            raise Mistake(
+                f"there is no protocol {protocol!r}; there are {', '.join(FORMATS)}{meant(protocol, FORMATS)}"
+            )
 
 
 def _named(config: ChatConfig, name: str | None) -> str:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, overload
+from typing import Any, Never, Self, overload
 
 from everlog.chat.cost import Cost
 from everlog.chat.ledger import Attempt
 from everlog.chat.loop import is_waiting
 from everlog.chat.message import ChatMessage, as_message, as_messages, system_message, user_message
+from everlog.chat.options import refuse_unknown
 from everlog.chat.pending import Checker, is_complete, open_calls, refuse_pending
 from everlog.chat.routes import ChatConfig, opened
 from everlog.chat.settings import Settings
@@ -16,6 +17,9 @@ from everlog.chat.state import State
 from everlog.chat.tools import ToolCall
 from everlog.errors import Mistake
 from everlog.protocols.exchange import Usage
+
+OPTIONS = ("provider", "protocol", "assume_model_exists", "base_url", "api_key", "config")
+"""What may be said of a new chat, beside its model."""
 
 
 class Talk(Settings):
@@ -31,6 +35,7 @@ class Talk(Settings):
         base_url: str | None = None,
         api_key: str | None = None,
         config: ChatConfig | None = None,
+        **misspelt: Never,
     ) -> None:
         """Begin a conversation.
 
@@ -42,12 +47,14 @@ class Talk(Settings):
             base_url: where to send requests; alone, the address of a server that speaks like OpenAI's.
             api_key: the key; by default it is looked up in the environment.
             config: where keys, addresses and defaults come from.
+            misspelt: nothing; a type checker says so, and so does the error.
 
         Raises:
             UnknownModel: nobody knows the model.
             MissingCredentials: its provider wants a key.
-            Mistake: no name and no default, no such provider, or a model is assumed to exist at none.
+            Mistake: no name and no default, no such provider or option, or a model is assumed to exist at none.
         """
+        refuse_unknown(misspelt, OPTIONS, type(self).__name__)
         super().__init__(
             State(
                 *opened(

@@ -16,7 +16,7 @@ from everlog.chat.schemas import Unfit, parameters_of, value_of
 from everlog.errors import Mistake
 from everlog.messages import JSON, Media
 from everlog.protocols import exchange
-from everlog.protocols.shapes import dumps
+from everlog.protocols.shapes import dumps, loads, record
 
 RESERVED = frozenset({"tool_call"})
 
@@ -36,11 +36,7 @@ class ToolCall:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments; empty where they are no object."""
-        try:
-            parsed = json.loads(self.text)
-        except ValueError:
-            return {}
-        return parsed if isinstance(parsed, dict) else {}
+        return record(loads(self.text))
 
 
 Resolver: TypeAlias = Callable[[ToolCall], bool | None]

@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import contextlib
 import os
-import socket
 import ssl
 import threading
 from collections import defaultdict
@@ -22,9 +21,11 @@ import httpx2
 
 from everlog.chat.bodies import whole, whole_async
 from everlog.chat.cancel import Cancel
+from everlog.chat.deadlines import deadlines, timed, timed_async
 from everlog.chat.effects import Request, Response
+from everlog.chat.lines import Line
 from everlog.chat.loops import Waits
-from everlog.chat.places import place_of, proxy_for
+from everlog.chat.places import place_of, proxy_for, reason_of
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
 IDLE_LANES, KEEP_S = 20, 60
@@ -32,6 +33,9 @@ IDLE_LANES, KEEP_S = 20, 60
 
 LAST_WAIT_S = 1
 """How long the end of a stream is waited for when the answer is whole."""
+
+LATE_S = 1
+"""How much longer than the longest silence the head of an answer, or a piece of it, may take to be whole."""
 
 NEVER_SENT = (
     httpx2.ConnectError,
@@ -46,26 +50,14 @@ NEVER_SENT = (
 Transports = dict[str, httpx2.AsyncHTTPTransport]
 
 
-class Lane:
+class Lane(Line):
     """One connection, used by one call at a time."""
 
     def __init__(self, place: str, trusted: ssl.SSLContext) -> None:
+        super().__init__()
         self.place = place
         limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_S)
         self.transport = httpx2.HTTPTransport(verify=trusted, limits=limits, proxy=proxy_for(place))
-        self._stream: Any = None
-
-    def watch(self, event: str, facts: dict[str, Any]) -> None:
-        """Note the connection, as the client tells of it."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._stream = facts["return_value"]
-
-    def cut(self) -> None:
-        """Shut the connection down under whoever waits in it."""
-        found = self._stream.get_extra_info("socket") if self._stream is not None else None
-        if found is not None:
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(found, socket.SHUT_RDWR)
 
 
 class Flow:
@@ -75,7 +67,7 @@ class Flow:
         self.lane = lane
         self.response = response
         self.cancel = cancel
-        self.pieces = _pieces(response)
+        self.pieces = _pieces(response, lane)
 
 
 class Wire:
@@ -91,16 +83,18 @@ class Wire:
     def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
         lane = self._lane(request.url)
+        lane.begin(request.timeouts.read_s + LATE_S)
         flows = False
         try:
             cancel.watch(lane.cut)
             response = lane.transport.handle_request(_built(request, {"trace": lane.watch}))
             flows = stream and response.is_success
-            body = b"" if flows else whole(_pieces(response), response.close)
+            body = b"" if flows else whole(_pieces(response, lane), response.close)
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             cancel.unwatch(lane.cut)
+            lane.unlimit()
             lane.transport.close()
-            _raise(error, cancel, request.url)
+            _raise(error, cancel, request.url, is_late=lane.is_late)
         headers = _headers(response)
         if flows:
             return Response(status=response.status_code, headers=headers, connection=Flow(lane, response, cancel))
@@ -113,18 +107,16 @@ class Wire:
         try:
             return next(flow.pieces, b"")
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
-            _raise(error, flow.cancel, flow.lane.place)
+            _raise(error, flow.cancel, flow.lane.place, is_late=flow.lane.is_late)
 
     def close(self, flow: Flow, *, is_over: bool = False) -> None:
         """Be done with a response; see `effects.Close`."""
         if is_over:
-            timer = threading.Timer(LAST_WAIT_S, flow.lane.cut)
-            timer.daemon = True
-            timer.start()
+            deadlines.set(flow.lane.cut, LAST_WAIT_S)
             with contextlib.suppress(httpx2.HTTPError):
                 for _ in flow.pieces:
                     pass
-            timer.cancel()
+            deadlines.clear(flow.lane.cut)
         flow.cancel.unwatch(flow.lane.cut)
         flow.response.close()
         self._keep(flow.lane)
@@ -155,12 +147,14 @@ class Wire:
 class AsyncFlow:
     """A response under way, on its loop."""
 
-    def __init__(self, response: httpx2.Response, place: str, cancel: Cancel, waits: Waits) -> None:
+    def __init__(
+        self, response: httpx2.Response, pieces: AsyncIterator[bytes], place: str, cancel: Cancel, waits: Waits
+    ) -> None:
         self.response = response
+        self.pieces = pieces
         self.place = place
         self.cancel = cancel
         self.waits = waits
-        self.pieces = _async_pieces(response)
 
 
 class AsyncWire:
@@ -174,12 +168,12 @@ class AsyncWire:
     async def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
         transport = await self._transport(place_of(request.url))
-        waits = Waits(cancel)
-        flows = False
+        waits, flows = Waits(cancel, request.timeouts.read_s + LATE_S), False
         try:
-            response = await waits.on(transport.handle_async_request(_built(request, {})))
+            response = await waits.on(transport.handle_async_request(_built(request, {"trace": waits.watch})))
             flows = stream and response.is_success
-            body = b"" if flows else await waits.on(whole_async(_async_pieces(response), response.aclose))
+            pieces = _async_pieces(response, waits)
+            body = b"" if flows else await waits.on(whole_async(pieces, response.aclose))
         except BaseException as error:  # noqa: BLE001 -- raised again, in our words
             _raise(error, cancel, request.url)
         finally:
@@ -187,7 +181,7 @@ class AsyncWire:
                 waits.end()
         headers = _headers(response)
         if flows:
-            flow = AsyncFlow(response, place_of(request.url), cancel, waits)
+            flow = AsyncFlow(response, pieces, place_of(request.url), cancel, waits)
             return Response(status=response.status_code, headers=headers, connection=flow)
         return Response(status=response.status_code, headers=headers, body=body)
 
@@ -271,28 +265,31 @@ def _headers(response: httpx2.Response) -> dict[str, str]:
     return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers.raw}
 
 
-def _pieces(response: httpx2.Response) -> Iterator[bytes]:
-    """Return the body as it comes; what is not compressed need not go through what decompresses."""
+def _pieces(response: httpx2.Response, line: Line) -> Iterator[bytes]:
+    """Return the body as it comes; what is not compressed need not go through what decompresses.
+
+    Compressed, bytes may come without end and hold nothing, so each piece has its time.
+    """
     if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.SyncByteStream):
-        return response.iter_bytes()
+        return timed(response.iter_bytes(), line, line.patience_s)
     return iter(response.stream)
 
 
-def _async_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+def _async_pieces(response: httpx2.Response, waits: Waits) -> AsyncIterator[bytes]:
     if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.AsyncByteStream):
-        return response.aiter_bytes()
+        return timed_async(response.aiter_bytes(), waits, waits.patience_s)
     return aiter(response.stream)
 
 
-def _raise(error: BaseException, cancel: Cancel, url: str) -> NoReturn:
+def _raise(error: BaseException, cancel: Cancel, url: str, *, is_late: bool = False) -> NoReturn:
     """Raise what a failure of HTTP is in our words; without the words of the error, which may name more of the URL."""
     if isinstance(error, Exception):
         cancel.check_hard()
-    if not isinstance(error, httpx2.HTTPError):
+    if not isinstance(error, httpx2.HTTPError | TimeoutError):
         raise error
-    what, place = type(error).__name__, place_of(url)
-    if isinstance(error, NEVER_SENT):
-        raise NeverSent(f"no connection to {place} could be made ({what})") from error
-    if isinstance(error, httpx2.TimeoutException):
-        raise ProviderTimeout(f"nothing came from {place} in time ({what})") from error
-    raise ConnectionFailed(f"the connection to {place} broke ({what})") from error
+    what, place = reason_of(error) or type(error).__name__, place_of(url)
+    if isinstance(error, NEVER_SENT) and not is_late:
+        raise NeverSent(f"no connection to {place} could be made ({what})") from None
+    if is_late or isinstance(error, httpx2.TimeoutException | TimeoutError):
+        raise ProviderTimeout(f"nothing came from {place} in time ({type(error).__name__})") from None
+    raise ConnectionFailed(f"the connection to {place} broke ({what})") from None

@@ -5,20 +5,25 @@ from dataclasses import dataclass, replace
 
 from everlog.clock import new_id
 from everlog.context import budget as budgets
-from everlog.context.codec import encode, weigh
+from everlog.context.codec import weigh
+from everlog.context.drafts import Draft, drafted, items, newest_bytes
 from everlog.context.keepers import Seen
 from everlog.context.marks import marked
 from everlog.context.opening import divide
 from everlog.context.past import PAIR_BYTES
-from everlog.context.pieces import Shape, clipped_held, past_pieces, repeated, tail_pieces
+from everlog.context.pieces import Shape, clipped_held
 from everlog.context.reading import Reading
 from everlog.context.rounds import Round
 from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
-from everlog.context.values import Context, Epoch, Held, Item, Piece, Rate, Reason, said_of
-from everlog.messages import Entry
+from everlog.context.values import Context, Epoch, Held, Rate, Reason, said_of
 
 AHEAD = 3, 4
 """From this share of the budget on the next epoch is prepared for."""
+
+
+FOLDING = ("first", "budget", "fork", "full", "landed", "idle", "estimate", "tail")
+"""Reasons to bring memory down to its low mark. Others change what stands before it, maybe in every turn: then nothing is
+folded that fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,33 +36,6 @@ class Compiled:
     held: tuple[Held, ...]
     """What is to be held from now on."""
     turn: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """An epoch with the pieces that it comes to now."""
-
-    epoch: Epoch
-    held: tuple[Held, ...]
-    entries: Sequence[Entry]
-    seen: Seen | None
-    """None where the past cannot be shown any more."""
-    pieces: tuple[Piece, ...]
-    past: int
-    """How many of the pieces stand for the past."""
-    encoded: tuple[bytes, ...]
-
-    @property
-    def past_bytes(self) -> int:
-        return sum(piece.size for piece in self.pieces[: self.past])
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(piece.size for piece in self.pieces if piece.mine)
-
-    @property
-    def bytes(self) -> int:
-        return sum(piece.size for piece in self.pieces)
 
 
 def compiled(reading: Reading) -> Compiled:
@@ -75,7 +53,7 @@ def compiled(reading: Reading) -> Compiled:
         if before is None:
             return _opened(reading, None, origin)
         before = _taken_over(reading, before, origin)
-    draft = _drafted(reading, before, held, reading.entries(before.cut))
+    draft = drafted(reading, before, held, reading.entries(before.cut))
     reason = reason_to_turn(before, _facts(reading, draft))
     if origin == "budget" and draft.memory_bytes > before.budget:
         reason = "budget"
@@ -106,46 +84,10 @@ def _taken_over(reading: Reading, epoch: Epoch, origin: Reason) -> Epoch:
     )
 
 
-def _drafted(reading: Reading, epoch: Epoch, held: Sequence[Held], entries: Sequence[Entry]) -> _Draft:
-    """Return what an epoch's prompt is now, new volatile blocks included."""
-    terms = reading.terms
-    seen = reading.keeper.show(epoch.past)
-    shape = Shape(whole=epoch.whole, clip=epoch.clip, tools=terms.tools)
-    pieces = []
-    if seen is not None:
-        ref = f"0-{epoch.cut - 1}"
-        pieces = past_pieces(seen.text, ref=ref, kind=seen.kind, split=terms.marking != "none")
-    past = len(pieces)
-    if epoch.repeat is not None and (entry := reading.entry(epoch.repeat)) is not None:
-        pieces.append(repeated(entry, shape, terms.open_at))
-    kept = [*held, *_volatile(reading, held)]
-    pieces += tail_pieces(entries, kept, shape=shape, open_at=terms.open_at)
-    return _Draft(
-        epoch=epoch,
-        held=tuple(kept),
-        entries=entries,
-        seen=seen,
-        pieces=tuple(pieces),
-        past=past,
-        encoded=tuple(encode([piece.said]) for piece in pieces),
-    )
-
-
-def _volatile(reading: Reading, held: Sequence[Held]) -> list[Held]:
-    """Return what is to be shown before the open turn's message, unless the same was shown last."""
-    terms = reading.terms
-    if terms.open_at is None or not terms.volatile:
-        return []
-    shown = [one for one in held if one.kind == "volatile"]
-    if any(one.position == terms.open_at for one in shown) or (shown and shown[-1].said == terms.volatile):
-        return []
-    return [Held(position=terms.open_at, n=0, kind="volatile", said=terms.volatile)]
-
-
-def _facts(reading: Reading, draft: _Draft) -> Facts:
+def _facts(reading: Reading, draft: Draft) -> Facts:
     epoch, terms = draft.epoch, reading.terms
     budget = min(epoch.budget, _window_room(reading, draft, epoch.rate))
-    newest = _newest_bytes(draft, terms.open_at)
+    newest = newest_bytes(draft, terms.open_at)
     sent = draft.encoded[: epoch.prefix]
     closed = reading.row.next if terms.open_at is None else terms.open_at
     return Facts(
@@ -167,19 +109,7 @@ def _facts(reading: Reading, draft: _Draft) -> Facts:
     )
 
 
-def _newest_bytes(draft: _Draft, open_at: int | None) -> int:
-    """Return the bytes of the newest round, if its turn is open: it is sent whatever it takes."""
-    size = 0
-    for piece in reversed(draft.pieces[draft.past :]):
-        if piece.mine or open_at is None:
-            break
-        size += piece.size
-        if piece.said.messages and piece.said.messages[0].kind in ("assistant", "tool_call", "user"):
-            break
-    return size
-
-
-def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled:
+def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
     """Return the first request of a new epoch."""
     terms, unit, row = reading.terms, reading.unit, reading.row
     old = None if before is None else before.epoch
@@ -197,8 +127,16 @@ def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled
     inside = None if terms.consumer.tail else _inside(cut_into, terms.open_at, budget - (known or 0))
     before_past = old.past if old else ""
     if terms.consumer.tail or inside is not None:
+        numerator, denominator = AHEAD
         room = divide(
-            cut_into, cut=start, open_at=terms.open_at, budget=budget, low=low, past=known, recent=terms.recent
+            cut_into,
+            cut=start,
+            open_at=terms.open_at,
+            budget=budget,
+            low=low,
+            past=known,
+            keep=None if reason in FOLDING else budget * numerator // denominator,
+            recent=terms.recent,
         )
         folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
         past, cut = folded.past, folded.cut
@@ -226,7 +164,7 @@ def _opened(reading: Reading, before: _Draft | None, reason: Reason) -> Compiled
         last_at=now,
     )
     held = [] if before is None else _carried(before.held, epoch, terms.open_at)
-    draft = _drafted(reading, epoch, held, [entry for entry in entries if entry.i >= cut])
+    draft = drafted(reading, epoch, held, [entry for entry in entries if entry.i >= cut])
     return _finished(reading, draft, before=None, turned=reason)
 
 
@@ -236,7 +174,7 @@ def _inside(cut_into: Sequence[Round], open_at: int | None, room: int) -> int | 
     return ours[-1].start if sum(one.size for one in ours[:-1]) > room else None
 
 
-def _finished(reading: Reading, draft: _Draft, *, before: Epoch | None, turned: Reason | None) -> Compiled:
+def _finished(reading: Reading, draft: Draft, *, before: Epoch | None, turned: Reason | None) -> Compiled:
     terms, unit = reading.terms, reading.unit
     seen = draft.seen or Seen()
     epoch = replace(
@@ -261,7 +199,7 @@ def _finished(reading: Reading, draft: _Draft, *, before: Epoch | None, turned: 
         request=new_id(unit.clock),
         memory_bytes=memory,
         prompt_bytes=head + draft.bytes,
-        items=_items(draft, head),
+        items=items(draft, head),
         shown=seen.shown,
         hidden=seen.hidden,
         wants=reading.row.next if draft.bytes * denominator > epoch.budget * numerator else None,
@@ -269,23 +207,6 @@ def _finished(reading: Reading, draft: _Draft, *, before: Epoch | None, turned: 
     )
     fresh = draft.held if before is None else [one for one in draft.held if one.kind == "volatile"]
     return Compiled(context=context, before=before, held=tuple(fresh), turn=reading.turn)
-
-
-def _items(draft: _Draft, head: int) -> tuple[Item, ...]:
-    """Return the report: one line for each part; messages in a row are one."""
-    rate = draft.epoch.rate
-    items = [Item(kind="instructions", ref="head", tokens=rate.tokens_for(head))] if head else []
-    if draft.seen is not None and draft.seen.hidden:
-        items.append(Item(kind="left out", ref=f"0-{draft.seen.hidden - 1}", tokens=0))
-    for piece in draft.pieces:
-        last = items[-1] if items else None
-        tokens = rate.tokens_for(piece.size)
-        if last is not None and last.kind == piece.kind and piece.kind in ("view", "summary", "message"):
-            ref = last.ref if last.ref == piece.ref else f"{last.ref.partition('-')[0]}-{piece.ref.rpartition('-')[2]}"
-            items[-1] = Item(kind=piece.kind, ref=ref, tokens=last.tokens + tokens)
-        else:
-            items.append(Item(kind=piece.kind, ref=piece.ref, tokens=tokens))
-    return tuple(items)
 
 
 def _carried(held: Sequence[Held], epoch: Epoch, open_at: int | None) -> list[Held]:
@@ -323,7 +244,7 @@ def _head_bytes(reading: Reading) -> int:
     return sum(map(weigh, reading.terms.head.instructions)) + len(reading.terms.head.tools)
 
 
-def _window_room(reading: Reading, draft: _Draft, rate: Rate) -> int:
+def _window_room(reading: Reading, draft: Draft, rate: Rate) -> int:
     """Return the bytes that the model's window leaves to memory."""
     open_turn = sum(piece.size for piece in draft.pieces if not piece.mine)
     return budgets.in_window(reading.terms.window_tokens, rate, head=_head_bytes(reading), open_turn=open_turn)

@@ -37,6 +37,7 @@ def divide(
     budget: int,
     low: int,
     past: int | None,
+    keep: int | None = None,
     recent: int = 0,
 ) -> Room:
     """Return where the tail of a new epoch begins: what fits is not folded, else the newest quarter of it stays.
@@ -51,12 +52,13 @@ def divide(
         budget: bytes that memory may take.
         low: bytes to which memory is brought down.
         past: bytes that the past takes now; None where it is yet to be made.
+        keep: bytes of memory up to which nothing is folded; `low` if None.
         recent: how many of the newest entries are shown as they were said if they fit below the low mark.
     """
     is_open = bool(rounds) and open_at is not None and rounds[-1].start >= open_at
     older = rounds[:-1] if is_open else rounds
-    if past is not None and past + sum(one.size for one in older) <= low:
-        return _room(cut, _closed(rounds, open_at), budget, low)
+    if past is not None and past + sum(one.size for one in older) <= (low if keep is None else keep):
+        return _room(cut, _closed(rounds, open_at), 0, budget, budget)
     most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
     while kept:
         one = older[kept - 1]
@@ -67,7 +69,7 @@ def divide(
         taken, kept = taken + one.size, kept - 1
     left = rounds[kept:]
     start = left[0].start if left else rounds[-1].stop if rounds else cut
-    return _room(start, _closed(left, open_at), budget, low)
+    return _room(start, _closed(left, open_at), taken, budget, low)
 
 
 def _is_closed(one: Round, open_at: int | None) -> bool:
@@ -78,7 +80,8 @@ def _closed(rounds: Sequence[Round], open_at: int | None) -> int:
     return sum(one.size for one in rounds if _is_closed(one, open_at))
 
 
-def _room(cut: int, tail: int, budget: int, low: int) -> Room:
+def _room(cut: int, tail: int, taken: int, budget: int, low: int) -> Room:
+    """Return the room beside a tail; `taken` is what of it, and of older rounds of the open turn, is brought down too."""
     most = max(LEAST_BYTES, budget - tail - PAIR_BYTES)
-    target = min(most, max(LEAST_BYTES, low - tail))
-    return Room(cut=cut, tail=tail, budget=budget, target=target, cap=min(most, max(target, budget * 5 // 8 - tail)))
+    target = min(most, max(LEAST_BYTES, low - taken))
+    return Room(cut=cut, tail=tail, budget=budget, target=target, cap=min(most, max(target, budget * 5 // 8 - taken)))

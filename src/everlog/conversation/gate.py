@@ -50,9 +50,16 @@ class Places:
 PLACES = Places()
 
 
-def take(unit: Unit, thread: str) -> Lease | None:
-    """Take a thread on for a turn, within a unit; None while another process has it."""
-    return claim(unit, Subject(tenant=unit.tenant, memory=TURN, key=thread), LEASE_S, this_worker())
+def take(unit: Unit, thread: str, *, retake: bool = False) -> Lease | None:
+    """Take a thread on for a turn, within a unit; None while another process has it.
+
+    Args:
+        unit: the unit.
+        thread: its id.
+        retake: whether it may still be taken by an earlier turn of the same memory, which could not let go of it.
+    """
+    subject = Subject(tenant=unit.tenant, memory=TURN, key=thread)
+    return claim(unit, subject, LEASE_S, this_worker(), retake=retake)
 
 
 def hold(unit: Unit, lease: Lease) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from everlog import jsonl
 from everlog.clock import EPOCH
 from everlog.conversation.spool import Waiting
-from everlog.errors import Damaged, EverlogError
+from everlog.errors import Damaged, EverlogError, KeyTrouble
 from everlog.log import NewTurn, TurnState
 from everlog.messages import JSON, Entry, Message, Origin
 from everlog.store import Store, aside
@@ -49,6 +49,8 @@ def take(store: Store, tenant: str, key: str) -> tuple[list[Waiting], list[Path]
     for path in aside.files(store, _name(tenant, key)):
         try:
             found += [_parse(one) for one in json.loads(text_of(aside.read(store, _name(tenant, key), path)))]
+        except KeyTrouble:
+            raise
         except (Damaged, ValueError, KeyError, TypeError) as error:
             _logger.warning(
                 "a file of messages cannot be read", extra={"file": path.name, "error": type(error).__name__}

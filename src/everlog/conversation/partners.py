@@ -86,7 +86,7 @@ class Partner:
             raise Mistake(
                 f"the chat has a tool {taken[0]!r}, and so has its memory; give yours another name, as in tool(name=…)"
             )
-        if chat.compaction:
+        if chat.compaction is not None and chat.compaction is not False:
             raise Mistake("the chat has compaction by its provider; memory does that: with_compaction(False)")
         if taken := [name for name in _HISTORY if name in chat.provider_options]:
             raise Mistake(f"provider options of the chat set {taken[0]!r}, which is what a memory is for; leave it out")

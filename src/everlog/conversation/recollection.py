@@ -43,7 +43,7 @@ class Recollection:
         kept = len(self._closed)
         while kept and room >= (size := weigh(self._closed[kept - 1])):
             room, kept = room - size, kept - 1
-        while kept < len(self._closed) and not _is_users(self._closed[kept]):
+        while 0 < kept < len(self._closed) and not _is_users(self._closed[kept]):
             kept += 1
         return (*head, *self._pieces, *self._closed[kept:], *self._open)
 

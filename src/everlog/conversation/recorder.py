@@ -6,7 +6,6 @@ a spool, and goes in before anything that was said later. All of it blocks; prog
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +39,8 @@ class Recorder:
         self._mode = mode
         self._unpaid: list[Attempt] = []
         self._leftovers: list[Path] = []
+        self._retake = False
+        """Whether the thread may still be taken by an earlier turn, which could not let go of it."""
         self._lock = threading.RLock()
 
     @property
@@ -61,7 +62,8 @@ class Recorder:
         try:
             self.drain(None)
             found = self._write(
-                partial(units.begin, key=self.key, opening=turn.opening, mode=self._mode), name="turn.begin"
+                partial(units.begin, key=self.key, opening=turn.opening, mode=self._mode, retake=self._retake),
+                name="turn.begin",
             )
         except PASSES as error:
             if self.spool.is_full:
@@ -70,9 +72,11 @@ class Recorder:
                 ) from error
             self._trouble.note("record", error)
             self.spool.add(turn.opening)
+            self._retake = True
             return True
         if found is None:
             return False
+        self._retake = False
         self.thread, turn.lease, turn.number, turn.at = found
         turn.next = turn.at + len(turn.opening.messages)
         turn.beats = gate.Heartbeat(self.store, turn.lease)
@@ -85,7 +89,9 @@ class Recorder:
             Mistake: the turn was closed meanwhile, or another one was begun.
         """
         assert self.thread is not None
-        lease = self._write(partial(units.reopen, thread=self.thread, number=turn.number), name="turn.begin")
+        lease = self._write(
+            partial(units.reopen, thread=self.thread, number=turn.number, retake=self._retake), name="turn.begin"
+        )
         if lease is None:
             return False
         turn.lease, turn.beats = lease, gate.Heartbeat(self.store, lease)
@@ -152,8 +158,10 @@ class Recorder:
         if turn.beats is not None:
             turn.beats.stop()
         if turn.lease is not None:
-            with suppress(EverlogError):  # it ends by time, or with this process
+            try:
                 self._write(partial(units.release, lease=turn.lease), name="turn.release")
+            except EverlogError:
+                self._retake = True  # for others it ends by time, or with this process
         turn.lease = turn.beats = None
 
     def drain(self, turn: Turn | None) -> None:

@@ -14,7 +14,7 @@ from everlog.conversation.tree import Tree
 from everlog.errors import Conflict, Mistake, expect
 from everlog.log import Appended, NewTurn, ThreadRow, TurnState, Verified
 from everlog.log.threads import END
-from everlog.memory import tree
+from everlog.memory import rolling, tree
 from everlog.memory.tree import Tree as TreeMemory
 from everlog.messages import Entry, Kind, Message, Origin, Unknown
 from everlog.pump import Options, Progress, Ran, compactor_of, mark_tree, run
@@ -210,7 +210,7 @@ class Thread:
         return costs_of(self._store, self._tenant, self.id)
 
     def verify(self) -> Iterator[Verified]:
-        """Check the thread page by page: positions, hashes, turns, large parts, and that its tree can be shown.
+        """Check the thread page by page: positions, hashes, turns, large parts, and that its tree and its summaries can be shown.
 
         Raises:
             Erased: the thread was erased.
@@ -244,13 +244,14 @@ class Thread:
 
 
 def verified(store: Store, tenant: str, thread: str) -> Iterator[Verified]:
-    """Check a thread by its id: the log, and if its row can be read at all, the tree."""
+    """Check a thread by its id: the log, and if its row can be read at all, what was derived from it."""
     readable = True
     for part in log.verify(store, tenant, thread):
         readable = readable and not (part.of == 0 and part.faults)
         yield part
     if readable:
         yield from tree.verify(store, tenant, thread)
+        yield from rolling.verify(store, tenant, thread)
 
 
 def _check(turns: Sequence[NewTurn]) -> None:

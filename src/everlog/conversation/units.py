@@ -57,10 +57,10 @@ class Piece:
     """What is to be paid."""
 
 
-def begin(unit: Unit, key: str, opening: NewTurn, mode: Mode) -> tuple[str, Lease, int, int] | None:
+def begin(unit: Unit, key: str, opening: NewTurn, mode: Mode, retake: bool) -> tuple[str, Lease, int, int] | None:
     """Record what a turn begins with, and return thread, lease, number and position; None while another has the thread."""
     row = log.ensure(unit, key)
-    lease = gate.take(unit, row.id)
+    lease = gate.take(unit, row.id, retake=retake)
     if lease is None:
         return None
     log.close_open(unit, row)
@@ -69,9 +69,9 @@ def begin(unit: Unit, key: str, opening: NewTurn, mode: Mode) -> tuple[str, Leas
     return row.id, lease, appended.turn, appended.first
 
 
-def reopen(unit: Unit, thread: str, number: int | None) -> Lease | None:
+def reopen(unit: Unit, thread: str, number: int | None, retake: bool) -> Lease | None:
     """Take a thread on again for a turn that waited; None while another has it."""
-    lease = gate.take(unit, thread)
+    lease = gate.take(unit, thread, retake=retake)
     if lease is not None:
         opened = log.open_turn(unit, log.load(unit, thread))
         if opened is None or opened.turn != number:
@@ -93,10 +93,10 @@ def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message] |
 
 def record(unit: Unit, thread: str | None, turn: Turn, piece: Piece, unpaid: Sequence[Attempt], mode: Mode) -> None:
     """Record what was said in a turn, what became of the request, and what it cost."""
-    if turn.lease is not None:
-        gate.hold(unit, turn.lease)
     assert thread is not None, "a turn that is stored has a thread"
     row = log.load(unit, thread)
+    if turn.lease is not None:
+        gate.hold(unit, turn.lease)
     if row.turns - 1 != turn.number:
         raise LeaseLost
     if piece.messages:

@@ -14,23 +14,29 @@ class Draft:
         self._kind = kind
         self._author = author
         self._id = id
-        self.text = ""
         self.parts: list[Part] = []
-        self._said = False
+        self._words: list[str] = []
+        self._size = 0
+
+    @property
+    def text(self) -> str:
+        """The words so far."""
+        return "".join(self._words)
 
     def say(self, text: str, *, glued: bool = False) -> None:
         """Add words, on a new line unless they are glued to those before."""
         if text:
-            self.text += ("" if glued or not self._said else "\n") + text
-            self._said = True
+            words = text if glued or not self._words else "\n" + text
+            self._words.append(words)
+            self._size += len(words)
 
     def show(self, media: Media) -> None:
         """Add an image, a sound or a file after the words so far."""
-        self.parts.append(replace(media, offset=len(self.text)))
+        self.parts.append(replace(media, offset=self._size))
 
     def keep(self, value: JSON) -> None:
         """Add a part of a form we do not know."""
-        self.parts.append(Unknown(source=self._protocol, value=value, offset=len(self.text)))
+        self.parts.append(Unknown(source=self._protocol, value=value, offset=self._size))
 
     def call(self, call: Call) -> None:
         """Add a tool call."""
@@ -46,9 +52,9 @@ class Draft:
 
     def pause(self) -> None:
         """End the message under way."""
-        if self._said or self.parts:
+        if self._words or self.parts:
             self._add(Message(kind=self._kind, text=self.text, author=self._author, parts=tuple(self.parts)))
-        self.text, self.parts, self._said = "", [], False
+        self._words, self.parts, self._size = [], [], 0
 
     def ended(self, *, even_empty: bool = False) -> tuple[Message, ...]:
         """Return the messages; where nothing was said that may be one empty message."""

@@ -97,7 +97,10 @@ class Settings:
     compaction: Mapping[str, JSON] | None = None
     """`at`, `instructions`, `pause_after`; {} is the provider's default, None is none."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """How a provider spells a field that others spell otherwise: `max_output_tokens`, `end_user`."""
+    """How a provider spells a field that others spell otherwise: `max_output_tokens`, `end_user`.
+
+    Under `compaction` stands the plugin that condenses what is too long, where it is one.
+    """
     options: Mapping[str, JSON] = field(default_factory=dict)
     """Laid over the finished body, in the provider's words."""
     provider_tools: tuple[Mapping[str, JSON], ...] = ()
@@ -131,11 +134,22 @@ class Citation:
     url: str | None = None
     title: str | None = None
     cited_text: str | None = None
+    """The words of the source."""
+    text: str | None = None
+    """The words of the answer that it backs."""
     start: int | None = None
     """Where the claim, or the passage, begins in characters, as the provider counts."""
     end: int | None = None
+    first_page: int | None = None
+    """The first page of the passage, from 1."""
+    last_page: int | None = None
     source: int | None = None
     """Number of the document, from 0."""
+
+
+def distinct(citations: Iterable[Citation]) -> tuple[Citation, ...]:
+    """Return each citation once: streams repeat them."""
+    return tuple(dict.fromkeys(citations))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

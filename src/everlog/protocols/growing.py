@@ -1,12 +1,27 @@
 """Texts that come in pieces, joined once: adding to a long text piece by piece would copy all of it each time."""
 
+from collections.abc import Sized
 from typing import Any
 
 from everlog.protocols.shapes import Record
+from everlog.protocols.sse import EventTooLarge
+
+MOST_ITEMS = 1024
+"""The most calls, blocks or parts that an answer under way may have; each new piece is looked for among them."""
 
 
 class Growing(list[str]):
     """The pieces of a text that is not whole yet."""
+
+
+def refuse_more(items: Sized) -> None:
+    """Make sure that there is room for one more item.
+
+    Raises:
+        EventTooLarge: there is not.
+    """
+    if len(items) >= MOST_ITEMS:
+        raise EventTooLarge(f"a stream has more than {MOST_ITEMS} calls, blocks or parts")
 
 
 def grow(whole: Record, name: str, piece: str) -> None:

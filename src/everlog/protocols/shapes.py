@@ -14,6 +14,9 @@ Record: TypeAlias = dict[str, Any]
 MOST = 1e9
 """No answer costs as much."""
 
+MOST_COUNTED = 10**15
+"""There is no more of anything that is counted; a float holds each number up to it."""
+
 DEPTH = 200
 """How deep a value from a server may be nested."""
 
@@ -37,8 +40,8 @@ def string(value: object) -> str:
 
 
 def count(value: object) -> int | None:
-    """Return value if it is a whole number, else None."""
-    return value if type(value) is int else None
+    """Return value if it is a number of things, else None."""
+    return value if type(value) is int and 0 <= value <= MOST_COUNTED else None
 
 
 def amount(value: object) -> float | None:

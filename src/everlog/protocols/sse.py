@@ -11,11 +11,14 @@ from everlog.errors import Trouble
 MAX_EVENT_BYTES = 64 * 2**20
 """The most that one event may take; an image arrives whole in one."""
 
-_BOM = b"\xef\xbb\xbf"
+MAX_STREAM_BYTES = 256 * 2**20
+"""The most that a stream may take: the longest answers there are, several times over, with all that is said around them."""
+
+BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(Trouble):
-    """A server sent one event, or one line, that is larger than can be held."""
+    """A server sent one event, one line, or one stream that is larger than can be held."""
 
 
 class Event(NamedTuple):
@@ -29,13 +32,17 @@ class Event(NamedTuple):
 class Frames:
     """Collects bytes and returns the events that are complete."""
 
-    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES, max_stream_bytes: int = MAX_STREAM_BYTES) -> None:
         self._limit = max_event_bytes
-        self._rest = b""
+        self._most = max_stream_bytes
+        self._left = max_stream_bytes
+        self._rest: list[bytes] = []
+        self._rest_size = 0
         self._data: list[bytes] = []
         self._size = 0
         self._name = b""
         self._began = False
+        self._ended_in_cr = False
         self.comments = 0
         """How many comment lines came: servers send them to keep a connection alive."""
 
@@ -43,28 +50,51 @@ class Frames:
         """Take in the next bytes.
 
         Raises:
-            EventTooLarge: an event is above the limit.
+            EventTooLarge: an event, or all of the stream, is above its limit.
         """
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise EventTooLarge(f"a stream is larger than {self._most} bytes")
+        if self._ended_in_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._ended_in_cr = False
         if self._began and not (self._rest or self._data or self._name):
             whole = _whole(chunk, self._limit)
             if whole is not None:
                 return [whole]
-        block = self._rest + chunk if self._rest else chunk
         if not self._began:
-            if len(block) < len(_BOM) and _BOM.startswith(block):
-                self._rest = block
+            chunk = b"".join((*self._rest, chunk))
+            self._rest = []
+            if len(chunk) < len(BOM) and BOM.startswith(chunk):
+                self._rest = [chunk]
                 return []
-            block = block.removeprefix(_BOM)
+            chunk = chunk.removeprefix(BOM)
             self._began = True
-        if b"\r" in block:
-            held = b"\r" if block.endswith(b"\r") else b""  # a line feed may follow in the next chunk
-            block = block[: len(block) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        else:
-            held = b""
-        lines = block.split(b"\n")
-        self._rest = lines.pop() + held
-        if self._size + len(self._rest) > self._limit:
+        if b"\r" in chunk:
+            self._ended_in_cr = chunk.endswith(b"\r")  # a line feed may follow in the next chunk
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return self._events(self._lines(chunk))
+
+    @property
+    def is_within_event(self) -> bool:
+        """Whether an event has begun to come that is not whole."""
+        return bool(self._data) or (bool(self._rest) and not self._rest[0].startswith(b":"))
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that are whole; the rest is joined once, when its end is there."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._rest:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest, self._rest_size = [], 0
+        if rest:
+            self._rest.append(rest)
+            self._rest_size += len(rest)
+        if self._size + self._rest_size > self._limit:
             raise EventTooLarge(f"an event of a stream is larger than {self._limit} bytes")
+        return lines
+
+    def _events(self, lines: list[bytes]) -> list[Event]:
         events = []
         for line in lines:
             if line:

@@ -43,7 +43,7 @@ OPTIONS = ("provider", "protocol", "assume_model_exists", "base_url", "api_key",
 RETRY = Retry(retries=2, first_s=1.0, jitter=0.0, on=(NeverSent,))
 """What never left may go once more after a second, and after two more."""
 
-_TOKENS_A_BYTE = 4
+_TOKENS_A_BYTE = 2
 """An answer may have so many tokens for each byte that it should have: room for a try that is too long, none for a
 model that does not end."""
 _THINKING_TOKENS = 16_000

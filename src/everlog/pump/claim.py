@@ -56,8 +56,8 @@ class Lease:
         return timedelta(seconds=min(LONGEST_SLEEP_S, SLEEP_S * longer))
 
 
-def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | None:
-    """Take a subject on, or return None while another worker has it.
+def claim(unit: Unit, subject: Subject, seconds: float, worker: str, *, retake: bool = False) -> Lease | None:
+    """Take a subject on, or return None while another worker has it; with `retake`, also from the same worker.
 
     Raises:
         Erased: it is a thread that was erased.
@@ -74,7 +74,7 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str) -> Lease | 
         of_subject=subject.key,
         now=unit.now_us,
         longest=_until(unit, LONGEST_LEASE_S),
-        gone=holder if holder is not None and is_gone(holder) else "",
+        gone=holder if holder is not None and (is_gone(holder) or (retake and holder == worker)) else "",
         by=worker,
         until=_until(unit, seconds),
     )

@@ -124,6 +124,8 @@ def _update(
         fields = {field: value for field, value in row.items() if field != "like"}
         if "prices" in fields:
             fields["prices"] = tuple(Price(**price) for price in fields["prices"])
+        if "reasons_by" in fields:
+            fields["reasons_by"] = tuple(fields["reasons_by"])
         if not is_newer and (provider, name) in models:
             fields = {field: value for field, value in fields.items() if not getattr(known, field)}
         models[provider, name] = replace(known, **fields, id=name)
@@ -131,7 +133,8 @@ def _update(
 
 def _model(row: dict[str, Any]) -> Model:
     prices = tuple(Price(**price) for price in row.get("prices", ()))
-    return Model(**{**row, "takes": tuple(row.get("takes", ())), "prices": prices})
+    lists = {field: tuple(row.get(field, ())) for field in ("takes", "reasons_by")}
+    return Model(**{**row, **lists, "prices": prices})
 
 
 def _provider(name: str, row: dict[str, Any]) -> Provider:

@@ -34,6 +34,8 @@ class Model:
     takes: tuple[str, ...] = ()
     """What it takes beside text: image, pdf, audio, video."""
     reasons: bool | None = None
+    reasons_by: tuple[str, ...] = ()
+    """How its user says how much it reasons: effort, budget; empty where nobody knows."""
     tools: bool | None = None
     schema: bool | None = None
     """Whether its answers can be held to a JSON schema."""

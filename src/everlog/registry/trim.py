@@ -8,6 +8,9 @@ from everlog.errors import Mistake
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
+REASONS_BY = {"effort": "effort", "budget_tokens": "budget"}
+"""Names of the ways to say how much a model reasons, there and here."""
+
 ABOVE = "context_over_"
 """How a price for long requests is called: `context_over_200k`."""
 
@@ -50,6 +53,7 @@ def _row(provider: str, model: Mapping[str, Any]) -> dict[str, Any]:
         "output_tokens": limit.get("output") or None,
         "takes": [kind for kind in model.get("modalities", {}).get("input", ()) if kind != "text"] or None,
         "reasons": model.get("reasoning"),
+        "reasons_by": [REASONS_BY[kind] for kind in _reasoning_options(model) if kind in REASONS_BY] or None,
         "tools": model.get("tool_call"),
         "schema": model.get("structured_output"),
         "temperature": model.get("temperature"),
@@ -57,6 +61,10 @@ def _row(provider: str, model: Mapping[str, Any]) -> dict[str, Any]:
         "prices": [_price(0, cost), *_long_prices(cost)] if cost else None,
     }
     return {name: value for name, value in row.items() if value is not None}
+
+
+def _reasoning_options(model: Mapping[str, Any]) -> list[str]:
+    return [one["type"] for one in model.get("reasoning_options") or ()]
 
 
 def _long_prices(cost: Mapping[str, Any]) -> list[dict[str, Any]]:

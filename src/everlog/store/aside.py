@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from everlog.clock import new_id
-from everlog.errors import Damaged
+from everlog.errors import Damaged, KeyTrouble
 from everlog.store.keys import KEY_BYTES, NONCE_BYTES, PLAIN, SEALED, DataKey
 from everlog.store.newfile import contents, held, place
 from everlog.store.sqlite import SQLiteEngine
@@ -51,6 +51,8 @@ def read(store: Store, name: str, path: Path) -> bytes:
     """
     try:
         return _opened(store, name, contents(path, LIMIT_BYTES))
+    except KeyTrouble:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path} cannot be read; what it holds is not in the database") from error
 

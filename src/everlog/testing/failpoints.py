@@ -186,7 +186,11 @@ class _Ended:
 
 
 class _Nursery:
-    """A process that has imported the script, and forks a child for each run: much quicker than a process for each."""
+    """A process that forks a child for each run: much quicker than a process for each.
+
+    It has imported the script, and everything that the first use of a log loads or prepares, which takes longer than
+    most scripts.
+    """
 
     def __init__(self, script: Script, timeout_s: float) -> None:
         command = [sys.executable, "-c", _PROGRAM, script.__module__, script.__qualname__]
@@ -220,13 +224,20 @@ class _Nursery:
 
 
 _PROGRAM = """
-import importlib, json, os, sys, tempfile
+import contextlib, importlib, json, os, sys, tempfile
 from pathlib import Path
+import everlog
 from everlog.store import failpoints
 from everlog.testing.failpoints import kill_at
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 script = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+with contextlib.suppress(ImportError):
+    import psycopg, psycopg_pool
+with tempfile.TemporaryDirectory() as scratch, everlog.open(Path(scratch, "warm.db")) as memory:
+    memory.thread("warm").append("user", "warm")
+    memory.thread("warm").pump()
+    memory.erase(thread="warm")
 for order in sys.stdin:
     folder, heard, death = json.loads(order)
     with tempfile.TemporaryFile() as said:

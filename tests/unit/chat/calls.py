@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from everlog.chat.attempts import Prepared, exchange
+from everlog.chat.attempts import exchange
 from everlog.chat.cancel import Cancel
 from everlog.chat.drivers import AsyncDriver, SyncDriver
 from everlog.chat.ledger import Ledger
+from everlog.chat.prepared import Prepared
 from everlog.chat.providers import endpoint
 from everlog.messages import Message
 from everlog.protocols import FORMATS

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from everlog.chat.attempts import Prepared, fetch
+from everlog.chat.attempts import fetch
 from everlog.chat.effects import Timeouts
+from everlog.chat.prepared import Prepared
 from everlog.chat.retries import Retry
 from everlog.errors import (
     BadReply,
@@ -94,6 +95,7 @@ def test_the_bytes_that_go_out_are_those_of_render_bytes_each_time(calling, prot
     assert request.render_bytes() == encoded(dict(request.body))
 
 
+@pytest.mark.covers("chat A.1 104")
 @each_protocol
 def test_the_headers_of_the_provider_win(calling, protocol):
     """Chat A.1 104: the key cannot be overridden; lists of beta features are joined."""
@@ -108,6 +110,7 @@ def test_the_headers_of_the_provider_win(calling, protocol):
         assert sent["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.covers("chat A.1 112")
 @each_protocol
 @pytest.mark.parametrize(
     ("status", "error"),
@@ -140,6 +143,7 @@ def test_each_status_is_an_error_of_its_own(calling, protocol, status, error, st
     assert str(status) in str(found)
 
 
+@pytest.mark.covers("chat A.1 112")
 @each_protocol
 def test_a_conversation_that_is_too_long_is_told_from_other_bad_requests(calling, protocol):
     told = Refused(status=400, message="This model's maximum context length is 8192 tokens.")
@@ -148,10 +152,10 @@ def test_a_conversation_that_is_too_long_is_told_from_other_bad_requests(calling
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.covers("chat A.1 108", "chat A.1 111")
 @each_protocol
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_may_pass_is_tried_again_and_each_try_is_in_the_ledger(calling, protocol, stream):
-    """Chat A.1 108, 111."""
     ask = calling.listen if stream else calling.ask
     script: list[Any] = [Refused(status=500), Refused(status=429, retry_after="2"), Reset(), Answer(text="At last.")]
     with Upstream(script) as upstream:
@@ -170,6 +174,7 @@ def test_what_may_pass_is_tried_again_and_each_try_is_in_the_ledger(calling, pro
     assert 0.4 <= calling.pauses[2] <= 0.6
 
 
+@pytest.mark.covers("chat A.1 111")
 @each_protocol
 def test_it_gives_up_after_three_more_tries(calling, protocol):
     with Upstream([Refused(status=529)] * 9) as upstream, pytest.raises(Overloaded):
@@ -178,6 +183,7 @@ def test_it_gives_up_after_three_more_tries(calling, protocol):
     assert calling.statuses == ["failed"] * 4
 
 
+@pytest.mark.covers("chat A.1 111")
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422])
 def test_what_cannot_pass_is_not_tried_again(calling, status):
     with Upstream([Refused(status=status)] * 2) as upstream, pytest.raises(ProviderTrouble):
@@ -185,15 +191,16 @@ def test_what_cannot_pass_is_not_tried_again(calling, status):
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.covers("chat A.1 111")
 def test_a_wait_that_is_too_long_is_an_error_at_once(calling):
     with Upstream([Refused(status=429, retry_after="31")] * 2) as upstream, pytest.raises(RateLimited) as caught:
         calling.ask(upstream.url, "anthropic")
     assert (caught.value.retry_after_s, len(upstream.requests), calling.pauses) == (31, 1, [])
 
 
+@pytest.mark.covers("chat A.1 111")
 @each_protocol
 def test_a_stream_is_begun_again_only_if_nothing_was_handed_out(calling, protocol):
-    """Chat A.1 111."""
     with Upstream([Cut(answer=HELLO, events=1), HELLO]) as upstream:
         deltas, _ = calling.listen(upstream.url, protocol)
     assert (text_of(deltas), calling.statuses) == (HELLO.text, ["failed", "succeeded"])
@@ -206,6 +213,7 @@ def test_a_stream_is_begun_again_only_if_nothing_was_handed_out(calling, protoco
     assert ("Good morning." * 3).startswith(text_of(emitted))
 
 
+@pytest.mark.covers("chat A.1 112")
 @each_protocol
 def test_an_error_in_mid_stream_is_the_error_that_its_status_would_be(calling, protocol):
     broken = Broken(answer=Answer(text="Good morning." * 3), events=7)
@@ -230,6 +238,7 @@ def test_what_is_no_answer_is_said_to_be_none(calling, protocol, stream):
     assert calling.ledger.cost().total_usd is None
 
 
+@pytest.mark.covers("chat A.1 112")
 @each_protocol
 def test_an_answer_without_a_message_is_an_error_with_its_reason(calling, protocol):
     """Chat A.1 112, A.2 568: a model may say nothing at all only where its protocol has a form for that."""
@@ -269,6 +278,7 @@ def test_silence_is_a_timeout(calling, protocol, stream):
     assert calling.statuses == ["failed"]
 
 
+@pytest.mark.covers("chat A.1 108")
 def test_a_server_that_is_not_there_costs_nothing(calling):
     """Chat A.1 108: what was never sent took no tokens."""
     with Upstream() as upstream:
@@ -311,8 +321,8 @@ def test_a_count_of_tokens_costs_nothing(calling):
     assert (calling.ledger.attempts[0].purpose, calling.ledger.cost().total_usd) == ("count_tokens", 0)
 
 
+@pytest.mark.covers("chat A.1 108", "D11")
 def test_the_recorder_sees_each_attempt_begin_and_end(calling):
-    """D11."""
     told = []
     calling.ledger.recorder = lambda attempt: told.append((attempt.number, attempt.status))
     with Upstream([Refused(), Answer(text="Yes.")]) as upstream:
@@ -332,6 +342,7 @@ def test_logs_hold_counts_and_no_words(calling, caplog):
     assert not any(word in str(lines) for word in ("Hello", "morning", KEY))
 
 
+@pytest.mark.covers("chat A.1 77")
 def test_a_call_that_was_cancelled_before_sends_nothing(calling):
     calling.cancel.pull()
     with Upstream() as upstream, pytest.raises(Cancelled):

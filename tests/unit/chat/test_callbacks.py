@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from everlog.chat.retries import Retry
+from everlog.chat.state import MOMENTS
 from everlog.chat.tools import tool
 from everlog.errors import Mistake
-from everlog.testing.upstream import Answer
-from tests.unit.chat.talking import called
+from everlog.testing.upstream import Answer, Refused
+from tests.unit.chat.talking import called, config
 
 
 def weather(city: str) -> str:
@@ -43,11 +45,26 @@ def test_callbacks_add_up_in_order_and_none_is_no_callback(chatting):
         talk.chat.after_message("words")
 
 
+@pytest.mark.covers("chat A.1 57")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_each_moment_takes_functions_or_none(chatting, moment):
+    chat = chatting().chat
+    register = getattr(chat, moment)
+    assert register(None) is chat
+    assert register(print) is chat
+    assert chat._state.hooks[moment] == [print]
+    with pytest.raises(Mistake, match=f"{moment} takes a function, not int"):
+        register(5)
+
+
 @pytest.mark.covers("chat A.1 58", "D33", "D36")
 def test_a_reply_is_told_of_after_its_request(talk):
     talk = talk(Answer(text="Hello."))
     told = Told(talk)
+    sent: list[int] = []
+    talk.chat.before_message(lambda: sent.append(len(talk.upstream.requests)))
     talk.ask()
+    assert sent == [1]
     assert told.all == ["request", "before message 1", "after message 2 assistant"]
 
 
@@ -115,6 +132,31 @@ def test_before_request_may_replace_the_whole_body(talk):
     talk.chat.before_request(replace)
     talk.ask()
     assert talk.bodies == [{"model": "m-1", "only": "this"}]
+
+
+@pytest.mark.covers("chat A.1 60")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_before_request_sees_a_body_once_however_often_it_is_sent(talk, streamed):
+    talk = talk(Refused(status=500), Answer(text="One."), Refused(status=500), Refused(status=500), Answer(text="Two."))
+    seen: list[Any] = []
+    patient = config(talk.upstream, retry=Retry(retries=1, first_s=0.001))
+    talk.chat.with_config(patient).with_fallbacks("deepseek/deepseek-flash").before_request(seen.append)
+    for _ in range(2):
+        talk.stream() if streamed else talk.ask()
+    assert [body["model"] for body in seen] == ["m-1", "m-1", "deepseek-flash"]
+    assert [body["model"] for body in talk.bodies] == ["m-1"] * 4 + ["deepseek-flash"]
+
+
+@pytest.mark.covers("chat A.1 60", "D37")
+def test_before_request_sees_all_that_is_sent(talk):
+    talk = talk(Answer(text="Hello."))
+    raw = {"type": "web_search_20260318", "name": "web_search"}
+    seen: list[Any] = []
+    talk.chat.with_provider_tools(raw).with_provider_options({"seed": 7}).with_caching().with_end_user("u")
+    talk.chat.before_request(seen.append)
+    talk.ask()
+    assert seen == talk.bodies
+    assert seen[0]["tools"] == [raw]
 
 
 @pytest.mark.covers("chat A.1 60")

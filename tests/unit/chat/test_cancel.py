@@ -72,7 +72,8 @@ def test_an_answer_that_comes_after_the_cancel_is_not_added_but_counted(talk):
     with pytest.raises(Cancelled):
         talk.ask()
     assert talk.said == [("user", "Hi")]
-    assert [one.usage is not None for one in chat.attempts] == [True]
+    assert [one.status for one in chat.attempts] == ["succeeded"]
+    assert (chat.tokens.input, chat.tokens.output) == (100, 20)
 
 
 @pytest.mark.covers("chat A.1 77", "D10")
@@ -102,7 +103,7 @@ def test_denials_are_not_written_after_a_cancel(chatting):
     assert [role for role, _ in talk.said] == ["user", "assistant", "tool"]
 
 
-@pytest.mark.covers("chat A.1 80", "D50")
+@pytest.mark.covers("chat A.1 80", "chat A.2 607", "D50")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_hard_cancel_ends_a_wait_for_a_server_that_says_nothing(talk, streamed):
     def script(received: Any) -> Stalled:

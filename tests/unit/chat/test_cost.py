@@ -27,6 +27,7 @@ usages = st.builds(
 )
 
 
+@pytest.mark.covers("chat A.1 110", "D57")
 def test_a_known_case_by_hand():
     """Claude Sonnet 4.6: 50 read anew, 40 from and 10 into the cache, 20 out."""
     model = builtin().find("claude-sonnet-4-6", provider="anthropic")
@@ -34,6 +35,7 @@ def test_a_known_case_by_hand():
     assert cost_of(usage, model).total_usd == pytest.approx(0.0004995)
 
 
+@pytest.mark.covers("chat A.1 110")
 def test_each_part_has_its_price():
     usage = Usage(input=100, cache_read=200, cache_write=300, cache_write_long=100, output=50)
     assert asdict(cost_of(usage, PRICED)) == pytest.approx(
@@ -47,17 +49,20 @@ def test_each_part_has_its_price():
     )
 
 
+@pytest.mark.covers("chat A.1 110")
 def test_the_price_of_long_prompts_is_decided_on_all_input_with_that_of_caches():
     short, long = Usage(input=500, cache_read=500, output=0), Usage(input=500, cache_read=501, output=0)
     assert cost_of(short, PRICED).input_usd == pytest.approx(1000e-6)
     assert cost_of(long, PRICED).input_usd == pytest.approx(2000e-6)
 
 
+@pytest.mark.covers("chat A.1 109")
 def test_thinking_is_part_of_the_output_and_costs_nothing_more():
     usage = Usage(input=0, output=100)
     assert cost_of(replace(usage, thinking=90), PRICED) == cost_of(usage, PRICED)
 
 
+@pytest.mark.covers("chat A.1 110")
 def test_what_the_provider_says_it_cost_counts_for_the_total():
     usage = Usage(input=100, output=50, cost_usd=0.5)
     assert cost_of(usage, PRICED).total_usd == cost_of(usage, UNKNOWN).total_usd == 0.5
@@ -84,6 +89,7 @@ def test_nothing_used_costs_nothing_at_any_model():
     assert cost_of(Usage(input=0, output=0, cache_read=0), UNKNOWN).total_usd == 0
 
 
+@pytest.mark.covers("chat A.1 109")
 @given(usages)
 def test_a_sum_of_one_is_that_one(usage):
     assert sum_usages([usage]) == usage
@@ -91,6 +97,7 @@ def test_a_sum_of_one_is_that_one(usage):
         assert sum_costs([(usage, model)]) == cost_of(usage, model)
 
 
+@pytest.mark.covers("chat A.1 110")
 @given(st.lists(st.tuples(st.one_of(st.none(), usages), st.sampled_from([PRICED, UNKNOWN])), max_size=4))
 def test_a_sum_has_a_total_only_if_each_has_one(rows):
     totals = [cost_of(usage, model).total_usd for usage, model in rows]
@@ -104,6 +111,7 @@ def test_a_part_without_a_price_in_one_answer_is_missing_in_the_sum():
     assert sum_costs(rows) == Cost()
 
 
+@pytest.mark.covers("chat A.1 109", "D58")
 def test_missing_counts_stay_missing():
     assert sum_usages([Usage(input=1), None, Usage(input=2, output=3)]) == Usage(input=3, output=3)
     assert sum_usages([]) == Usage()

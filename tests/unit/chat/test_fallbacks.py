@@ -1,9 +1,11 @@
 """Other models in the place of one that fails (chat A.1 68 to 75)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from everlog.chat.effects import Timeouts
 from everlog.chat.loop import Fallback
 from everlog.chat.retries import TRANSIENT, Retry
 from everlog.errors import (
@@ -13,13 +15,17 @@ from everlog.errors import (
     ContextTooLong,
     Forbidden,
     Mistake,
+    NeverSent,
+    Overloaded,
     PaymentRequired,
     ProviderFailed,
+    ProviderTimeout,
+    ProviderUnavailable,
     RateLimited,
     Unauthorized,
 )
 from everlog.registry import builtin
-from everlog.testing.upstream import Answer, Broken, Cut, Refused, Reset
+from everlog.testing.upstream import Answer, Broken, Cut, Refused, Reset, Stalled, Upstream
 from tests.unit.chat.talking import called, config
 
 SECOND = "gpt-5.6-luna"
@@ -39,6 +45,32 @@ def test_what_passes_by_itself_has_the_next_model_tried(talk, failure):
     talk.chat.with_fallbacks(SECOND)
     assert talk.ask().text == "Here."
     assert models(talk) == ["m-1", SECOND]
+
+
+@pytest.mark.covers("chat A.1 68", "D93")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_silence_and_a_server_that_is_gone_have_the_next_model_tried(talk, streamed):
+    with Upstream() as gone:
+        url = gone.url
+    talk = talk(Stalled(answer=Answer(text="Hello."), events=0), Answer(text="Here."))
+    quick = config(talk.upstream, timeouts=Timeouts(read_s=0.3))
+    lost = "deepseek" if talk.provider == "openai" else "openai"
+    talk.chat.with_config(replace(quick, base_urls={**quick.base_urls, lost: url}))
+    talk.chat.with_fallbacks(f"{lost}/{'deepseek-flash' if lost == 'deepseek' else SECOND}", "ollama/any")
+    told: list[Any] = []
+    talk.chat.before_fallback(lambda one: told.append(type(one.error)))
+    talk.stream() if streamed else talk.ask()
+    assert talk.chat[-1].text == "Here."
+    assert told == [ProviderTimeout, NeverSent]
+
+
+@pytest.mark.covers("chat A.1 68")
+def test_these_errors_pass_by_themselves():
+    passing = {RateLimited, ProviderFailed, ProviderUnavailable, Overloaded, ProviderTimeout, ConnectionFailed}
+    assert set(TRANSIENT) == passing
+    assert issubclass(NeverSent, ConnectionFailed)
+    assert not any(issubclass(one, TRANSIENT) for one in (BadRequest, Unauthorized, PaymentRequired, Forbidden))
+    assert not issubclass(ContextTooLong, TRANSIENT)
 
 
 @pytest.mark.covers("chat A.1 68", "chat A.1 69", "D93")
@@ -70,7 +102,7 @@ def test_the_next_model_is_tried_after_all_retries_of_the_one_before(chatting):
     assert models(talk) == ["m-1", "m-1", SECOND, SECOND, "deepseek-flash"]
 
 
-@pytest.mark.covers("chat A.1 70", "D60")
+@pytest.mark.covers("chat A.1 70", "chat A.2 621", "D60")
 @pytest.mark.parametrize("last", [Answer(text="Here."), Refused(status=500), Refused(status=400)], ids=str)
 def test_afterwards_the_chat_is_at_its_first_model_again(talk, last):
     talk = talk(Refused(status=500), last, Answer(text="Back."))
@@ -130,6 +162,7 @@ def test_the_end_of_a_fallback_is_told_for_errors_that_are_not_fallen_back_from(
     with pytest.raises(Unauthorized):
         talk.ask()
     assert [(one.origin, type(one.failure)) for one in told] == [("openai/m-1", Unauthorized)]
+    assert [(one.is_streaming, one.has_yielded) for one in told] == [(False, False)]
 
 
 @pytest.mark.covers("chat A.1 73")

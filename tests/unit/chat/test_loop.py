@@ -73,6 +73,7 @@ def test_a_stream_without_words_completes_what_was_staged(chatting):
     assert talk.said == [("user", "Hi"), ("assistant", "Hello.")]
 
 
+@pytest.mark.covers("chat A.2 228")
 def test_a_stream_tells_of_reasoning_and_calls_apart_from_the_words(talk):
     talk = talk(Answer(thinking="Hm.", text="Yes.", calls=(("c1", "weather", {"city": "Rome"}),)), Answer(text="Sun."))
     talk.chat.with_tools(weather)
@@ -83,10 +84,10 @@ def test_a_stream_tells_of_reasoning_and_calls_apart_from_the_words(talk):
     assert talk.chat[1].thinking == "Hm."
 
 
+@pytest.mark.covers("chat A.2 568")
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
-def test_an_answer_says_why_it_ended(talk, streamed, finish):
-    """A stream does as well (A.2 568)."""
+def test_an_answer_says_why_it_ended_and_a_stream_does_as_well(talk, streamed, finish):
     calls: Any = (("c1", "weather", {"city": "Rome"}),) if finish == "tool_calls" else ()
     talk = talk(Answer(text="Well", finish="length" if finish == "length" else "", calls=calls))
     talk.chat.ask_later("Hi")
@@ -96,6 +97,7 @@ def test_an_answer_says_why_it_ended(talk, streamed, finish):
     assert bool(pieces) is streamed
 
 
+@pytest.mark.covers("chat A.2 521")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_reasoning_alone_is_no_answer_in_words(talk, streamed):
     talk = talk(Answer(thinking="Hm.", calls=(("c1", "weather", {"city": "Rome"}),)), Answer(text="Sun."))
@@ -228,7 +230,9 @@ def test_complete_returns_the_message_with_calls_while_it_is_parked(talk):
     talk.chat.with_tools(Gated)
     message = talk.ask()
     assert list(message.tool_calls) == ["c1"]
-    assert talk.do("complete") is talk.chat[-1]
+    assert talk.do("complete") is message is talk.chat[-1]
+    talk.chat.with_instructions("Be brief.")
+    assert talk.do("complete") is message
     assert len(talk.upstream.requests) == 1
 
 
@@ -241,7 +245,7 @@ class Gated:
         return "done"
 
 
-@pytest.mark.covers("chat A.1 16")
+@pytest.mark.covers("chat A.1 16", "chat A.2 269")
 def test_what_a_tool_raises_leaves_the_call_open_and_the_chat_can_go_on(talk):
     trouble = [Trouble("no net")]
 
@@ -289,13 +293,13 @@ def test_a_call_of_an_unknown_tool_is_answered_with_the_names_of_those_there_are
         ([1], "missing keyword: city"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused_without_a_run(chatting, arguments, complaint):
+def test_arguments_that_do_not_fit_are_refused_without_a_run(talk, arguments, complaint):
     ran = []
 
     def weather(city: str) -> None:
         ran.append(city)
 
-    talk = chatting(called(("c1", "weather", arguments)), Answer(text="Sorry."))
+    talk = talk(called(("c1", "weather", arguments)), Answer(text="Sorry."))
     talk.chat.with_tools(weather)
     assert talk.ask().text == "Sorry."
     assert talk.said[2] == ("tool", '{"error":"Invalid tool arguments: ' + complaint + '"}')
@@ -313,16 +317,18 @@ def test_arguments_that_are_no_json_are_an_error_with_the_reason_why_it_ended(ta
     assert [role for role, _ in talk.said] == ["user"]
 
 
-@pytest.mark.covers("chat A.1 20")
-def test_empty_arguments_are_none(talk):
+@pytest.mark.covers("chat A.1 20", "chat A.2 98")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_empty_arguments_are_none(talk, streamed):
     def now() -> str:
         return "noon"
 
     for manner in (Manner(), Manner(whole_calls=True)):
         one = talk(called(("c1", "now", "")), Answer(text="Noon."), manner=manner)
         one.chat.with_tools(now)
-        assert one.stream()
+        assert one.stream() if streamed else one.ask()
         assert one.said[2:] == [("tool", "noon"), ("assistant", "Noon.")]
+        assert one.chat[1].calls[0].arguments == {}
 
 
 @pytest.mark.covers("chat A.1 23", "D45")

@@ -2,18 +2,22 @@
 
 import io
 import json
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import everlog.chat.attachments as attachments_module
 from everlog.chat.attachments import attachment, attachments, sniffed
+from everlog.chat.chat import Chat
 from everlog.chat.message import ChatMessage
 from everlog.chat.tools import tool
-from everlog.errors import Mistake, UnsupportedAttachment
+from everlog.errors import Mistake, PartTooLarge, ProviderFailed, UnsupportedAttachment
 from everlog.messages import Media, Message
 from everlog.protocols import FORMATS
-from everlog.testing.upstream import Answer
+from everlog.testing.upstream import Answer, Refused
 from tests.unit.chat.talking import called
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -122,6 +126,13 @@ def test_a_chat_is_a_collection_of_its_messages(chatting):
 
 
 @pytest.mark.covers("chat A.1 50")
+def test_a_message_of_calls_that_is_added_has_empty_words(chatting):
+    calls = [{"id": name, "name": "f", "arguments": "{}"} for name in ("b", "a")]
+    message = chatting().chat.add_message({"role": "assistant", "content": None, "tool_calls": calls})
+    assert (message.text, list(message.tool_calls)) == ("", ["b", "a"])
+
+
+@pytest.mark.covers("chat A.1 50")
 def test_a_message_of_calls_only_has_empty_words_and_its_calls_in_order(talk):
     talk = talk(called(("b", "f", {"x": 1}), ("a", "g", {})))
     talk.chat.ask_later("Hi")
@@ -156,6 +167,68 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path):
         attachment(tmp_path / "gone.png")
     with pytest.raises(Mistake, match="an attachment is a path, a URL, an open file or bytes, not int"):
         attachment(5)
+    for name in ("a\0.png", "\ud800.png"):
+        with pytest.raises(Mistake, match="characters that no file name can have"):
+            attachment(name)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "device", "socket"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind, monkeypatch):
+    """A pipe that nobody writes into would be waited for without end."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    path = {"device": Path("/dev/zero"), "directory": Path()}.get(kind, Path("odd"))
+    with socket.socket(socket.AF_UNIX) as listening:
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "socket":
+            listening.bind(str(path))
+        (tmp_path / "link").symlink_to(path)
+        for one in (path, tmp_path / "link"):
+            with pytest.raises(Mistake, match=r"cannot be read: it is a .*, not a file"):
+                attachment(one)
+
+
+def test_a_link_to_a_file_is_the_file(tmp_path: Path):
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "link.png").symlink_to("a.png")
+    assert attachment(tmp_path / "link.png") == Media(media_type="image/png", content=PNG, name="link.png")
+
+
+class Endless(io.RawIOBase):
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        return b"0123456789"[:size] if size >= 0 else pytest.fail("read without a bound")
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "open", "text", "endless"])
+def test_an_attachment_above_the_limit_is_refused_and_not_read_whole(tmp_path: Path, kind, monkeypatch):
+    monkeypatch.setattr(attachments_module, "MOST_BYTES", 100)
+    sources: dict[str, Any] = {
+        "path": tmp_path / "a",
+        "bytes": bytes(101),
+        "open": io.BytesIO(bytes(101)),
+        "text": io.StringIO("ä" * 51),
+        "endless": Endless(),
+    }
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(2**40)  # a hole: nothing could hold it
+    with pytest.raises(PartTooLarge, match="larger than 100 bytes, the most that a provider takes"):
+        attachment(sources[kind])
+    assert attachment(io.BytesIO(bytes(100))).content == attachment(bytes(100)).content == bytes(100)
+
+
+def test_an_attachment_that_the_protocol_cannot_carry_is_refused_before_anything_is_sent(talk):
+    talk = talk(Answer(text="Seen."))
+    size = 24 * 2**20 + 1
+    talk.chat.ask_later("What is it?", files=attachment(PNG.ljust(size, b"0")))
+    if talk.protocol == "anthropic":
+        with pytest.raises(PartTooLarge, match=f"of {size} bytes is larger than {size - 1}, the most that anthropic"):
+            talk.do("complete")
+        assert talk.upstream.requests == []
+    else:
+        assert talk.do("render")
 
 
 @pytest.mark.covers("chat A.1 52")
@@ -176,6 +249,41 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path):
 )
 def test_bytes_without_a_name_tell_their_type(content, kind):
     assert sniffed(content) == kind
+
+
+@pytest.mark.covers("chat A.1 56", "D46")
+def test_only_what_is_attached_is_read(talk, tmp_path: Path):
+    path = tmp_path / "key.txt"
+    path.write_text("my secret")
+    link = "http://127.0.0.1:9/file.png"
+
+    def look(at: str) -> Any:
+        return [at, link]
+
+    talk = talk(called(("c1", "look", {"at": str(path)})), Answer(text=str(path)), Answer(text="Ok."))
+    talk.chat.with_tools(look).with_instructions(str(path)).add_message({"role": "user", "content": str(path)})
+    talk.ask(f"Read {path} and {link}")
+    talk.ask(str(path))
+    assert all(b"my secret" not in one.raw for one in talk.upstream.requests)
+    assert all(one.attachments == () for one in talk.chat)
+    assert len(talk.upstream.requests) == 3
+
+
+@pytest.mark.covers("chat A.1 56", "D46")
+def test_the_docs_say_where_trust_ends():
+    for told in (attachments_module.__doc__, Chat.ask_later.__doc__):
+        assert "stranger" in (told or "")
+    page = Path(__file__).parents[3] / "docs" / "chat.md"
+    assert "stranger" in page.read_text("utf-8")
+
+
+@pytest.mark.covers("chat A.1 51", "chat A.1 56")
+def test_a_url_is_handed_on_and_not_fetched(talk):
+    talk = talk(Answer(text="Ok."))
+    link = f"{talk.upstream.url}/file.png"
+    talk.ask("Look", files=link)
+    assert [one.path for one in talk.upstream.requests] == [talk.upstream.requests[0].path]
+    assert json.dumps(link).encode() in talk.upstream.requests[0].raw
 
 
 @pytest.mark.covers("chat A.1 52")
@@ -284,10 +392,12 @@ def test_images_of_results_stand_inside_or_behind_all_results_of_their_round(tal
         assert [one["type"] for one in body["messages"][-1]["content"]] == ["image_url"] * 2
 
 
-@pytest.mark.covers("chat A.1 95")
-def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
+@pytest.mark.covers("chat A.1 95", "chat A.2 521")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk, streamed):
     talk = talk(Answer(thinking="Hm.", text="One."), Answer(text="Two."))
-    talk.ask("1")
+    talk.chat.with_thinking()
+    talk.ask("1", on_chunk=print if streamed else None)
     talk.ask("2")
     raw = talk.chat[1].said.raw
     assert raw is not None
@@ -295,6 +405,12 @@ def test_the_raw_blocks_of_a_reply_are_sent_again_as_they_came(talk):
     sent = body.get("messages") or body.get("input")
     assert [one for one in raw.items if one not in sent] == []
     assert "Hm." in json.dumps(sent)
+    if talk.protocol == "responses":
+        assert [body["store"] for body in talk.bodies] == [False, False]
+        assert [body["include"] for body in talk.bodies] == [["reasoning.encrypted_content"]] * 2
+        assert '"encrypted_content": "sealed-' in json.dumps(sent)
+    if talk.protocol == "anthropic":
+        assert '"signature": "signed-' in json.dumps(sent)
 
 
 def circle() -> list[Any]:
@@ -314,3 +430,20 @@ def test_what_a_tool_returns_and_nothing_can_tell_is_a_mistake(talk, value):
     with pytest.raises(Mistake, match=f"a tool returned a {type(value).__name__} that cannot be written"):
         talk.ask()
     assert [one.role for one in talk.chat] == ["user", "assistant"]
+
+
+def test_a_message_shows_its_role_and_sizes_and_an_attempt_how_it_went(talk):
+    talk = talk(Refused(status=500, message="my secret"), called(("a", "f", {"x": 1}), text="my secret"))
+    talk.chat.ask_later("my secret", files=PNG)
+    with pytest.raises(ProviderFailed):
+        talk.do("generate")
+    answer = talk.do("generate")
+    assert [repr(one) for one in talk.chat] == [
+        "<ChatMessage user, 9 characters, 1 file>",
+        "<ChatMessage assistant, 9 characters, 1 call>",
+    ]
+    assert [repr(one) for one in talk.chat.attempts] == [
+        f"<Attempt 1 of chat at {talk.provider}/m-1: failed 500 ProviderFailed>",
+        f"<Attempt 1 of chat at {talk.provider}/m-1: succeeded 200>",
+    ]
+    assert str(answer) == "my secret"

@@ -1,7 +1,10 @@
 """Which model, provider and protocol (chat A.1 62 to 67)."""
 
+import copy
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.routes import ChatConfig
 from everlog.errors import MissingCredentials, Mistake, UnknownModel
+from everlog.testing import FrozenClock
 from everlog.testing.upstream import Answer
 
 KEYS = ChatConfig(environ={"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": "sk-a"})
@@ -17,7 +21,7 @@ BOTH = pytest.mark.parametrize("kind", [Chat, AsyncChat])
 
 
 @BOTH
-@pytest.mark.covers("D1", "D22")
+@pytest.mark.covers("chat A.1 63", "D1", "D22")
 @pytest.mark.parametrize(
     ("name", "model", "provider"),
     [
@@ -58,7 +62,7 @@ def test_no_name_is_the_configured_model(kind):
 
 
 @BOTH
-@pytest.mark.covers("chat A.1 63", "D3", "D79")
+@pytest.mark.covers("chat A.1 63", "chat A.2 366", "D3", "D79")
 def test_an_unknown_model_is_refused_unless_it_is_assumed_to_exist(kind):
     with pytest.raises(UnknownModel, match=r"did you mean gpt-5\.6-luna"):
         kind("gpt-5.6-lunar", config=KEYS)
@@ -84,7 +88,37 @@ def test_a_protocol_that_the_provider_does_not_speak_is_refused_at_the_request(c
 
 
 @BOTH
-@pytest.mark.covers("chat A.1 64", "chat A.1 65")
+@pytest.mark.covers("chat A.1 64")
+def test_a_misspelt_protocol_is_named_as_the_chat_is_made(kind):
+    message = r"there is no protocol 'chat_completion'; there are .*; did you mean chat_completions"
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", protocol="chat_completion", config=KEYS)
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", config=KEYS).with_model("gpt-5.6-luna", protocol="chat_completion")
+    with pytest.raises(Mistake, match=message):
+        kind("gpt-5.6-luna", config=ChatConfig(environ=KEYS.environ, protocols={"openai": "chat_completion"}))
+
+
+@BOTH
+def test_a_misspelt_option_is_named_with_the_one_that_is_meant(kind):
+    options: dict[str, Any] = {"protcol": "responses"}
+    misspelt: dict[str, Any] = {"api_key": "x"}
+    with pytest.raises(Mistake, match=rf"^{kind.__name__} has no option 'protcol'; .*; did you mean protocol\?"):
+        kind("gpt-5.6-luna", config=KEYS, **options)
+    with pytest.raises(Mistake, match=r"^ChatConfig has no option 'api_key'; .*; did you mean api_keys\?"):
+        ChatConfig(**misspelt)
+    with pytest.raises(Mistake, match=r"base_urls of the config has no provider 'opnai'; .*; did you mean openai\?"):
+        kind("gpt-5.6-luna", config=ChatConfig(environ=KEYS.environ, base_urls={"opnai": "http://a"}))
+
+
+def test_a_config_can_be_copied_changed_and_sent_to_another_process():
+    config = ChatConfig(default_model="gpt-5.6-luna", environ={"OPENAI_API_KEY": "x"}, clock=FrozenClock())
+    assert copy.copy(config) == config == replace(config)
+    assert pickle.loads(pickle.dumps(ChatConfig(default_model="m"))).default_model == "m"
+
+
+@BOTH
+@pytest.mark.covers("chat A.1 64", "chat A.1 65", "chat A.2 213")
 @pytest.mark.parametrize(
     ("model", "asked", "configured", "protocol"),
     [
@@ -201,3 +235,14 @@ print(sorted({"httpx2", "asyncio", "sqlalchemy"} & sys.modules.keys()))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() in {"[]", "['asyncio']"}
+
+
+@pytest.mark.covers("chat A.1 63", "chat A.2 366")
+def test_a_model_that_nobody_knows_is_asked_all_the_same(talk):
+    talk = talk(Answer(text="Hello."), Answer(text="There."))
+    talk.chat.with_model("new-9", provider=talk.provider, protocol=talk.protocol, assume_model_exists=True)
+    talk.chat.with_tools(print_it).with_schema({"type": "object"}).with_thinking().with_temperature(0.5)
+    assert [talk.ask().text, "".join(map(str, talk.stream()))] == ["Hello.", "There."]
+    assert [body["model"] for body in talk.bodies] == ["new-9", "new-9"]
+    assert [body["temperature"] for body in talk.bodies] == [0.5, 0.5]
+    assert talk.chat.cost.total_usd is None

@@ -7,10 +7,18 @@ import pytest
 
 from everlog.chat.provider_tools import ProviderTool
 from everlog.errors import Mistake
+from everlog.protocols.exchange import Step
 from everlog.testing.upstream import Answer
 
 RAW = {"type": "web_search_20250305", "name": "web_search"}
 USE = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tide"}}
+ITEM: dict[str, Any] = {
+    "type": "message",
+    "id": "msg_1",
+    "status": "completed",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Ok.", "annotations": [], "logprobs": []}],
+}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 
 
@@ -109,11 +117,49 @@ def test_an_answer_in_pieces_is_one_message_with_all_blocks_and_tokens(chatting,
     assert [(one.name, one.input, one.result) for one in message.provider_steps] == [
         ("web_search", {"query": "tide"}, [])
     ]
+    assert [(one.type, one.id, one.raw) for one in message.provider_steps] == [("server_tool_use", "s1", (USE, FOUND))]
     assert (message.tokens.input, message.tokens.output) == (30, 6)
     assert message.reply.usage == message.tokens
     assert talk.bodies[2]["messages"][-1] == {"role": "assistant", "content": [USE, FOUND]}
     talk.ask("Sure?")
     assert talk.bodies[3]["messages"][1]["content"][:2] == [USE, FOUND]
+
+
+@pytest.mark.covers("chat A.1 90", "chat A.2 763")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_item_of_compaction_is_kept_and_sent_again_as_it_came(chatting, streamed):
+    item: dict[str, Any] = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
+    talk = chatting(Answer(fields={"output": [item, ITEM]}), Answer(text="Yes."))
+    talk.chat.with_model("gpt-5.6-luna").with_compaction()
+    message = talk.ask("One", on_chunk=print if streamed else None)
+    assert (message.text, message.said.raw.items) == ("Ok.", (item, ITEM))
+    talk.ask("Two")
+    assert talk.bodies[1]["input"][1:3] == [item, ITEM]
+    assert [one["role"] for one in (talk.bodies[1]["input"][0], talk.bodies[1]["input"][-1])] == ["user", "user"]
+
+
+@pytest.mark.covers("chat A.1 102", "D82")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_tools_of_responses_did_is_told_and_sent_again(chatting, streamed):
+    search: dict[str, Any] = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    search["action"] = {"type": "search", "query": "tide"}
+    talk = chatting(Answer(fields={"output": [search, ITEM]}), Answer(text="Yes."))
+    talk.chat.with_model("gpt-5.6-luna").with_provider_tools("web_search")
+    message = talk.ask("When?", on_chunk=print if streamed else None)
+    step = Step(type="web_search_call", name="web_search", id="ws_1", input=search["action"], raw=(search,))
+    assert message.provider_steps == (step,)
+    talk.ask("Sure?")
+    assert talk.bodies[1]["input"][1:3] == [search, ITEM]
+
+
+@pytest.mark.covers("D82")
+def test_uses_of_a_providers_tools_are_counted(chatting):
+    usage: dict[str, Any] = {"input_tokens": 10, "output_tokens": 2, "server_tool_use": {"web_search_requests": 3}}
+    talk = chatting(*[Answer(text="Ok.", fields={"usage": usage})] * 2)
+    talk.chat.with_model("claude-sonnet-5-5")
+    assert talk.ask().tokens.provider_tools == {"web_search_requests": 3}
+    talk.ask()
+    assert talk.chat.tokens.provider_tools == {"web_search_requests": 6}
 
 
 @pytest.mark.covers("chat A.1 102")
@@ -165,13 +211,35 @@ def test_compaction_is_asked_for_in_each_protocols_way(talk, caplog):
     assert "context_management" not in talk.do("render")
 
 
-@pytest.mark.covers("chat A.1 90")
-def test_a_block_of_compaction_is_kept_and_sent_again_as_it_came(chatting):
+@pytest.mark.covers("chat A.1 89")
+def test_a_beta_that_the_caller_names_too_is_sent_once(chatting):
+    talk = chatting(Answer(text="Ok."))
+    talk.chat.with_model("claude-sonnet-5-5").with_compaction().with_headers({"anthropic-beta": "compact-2026-01-12,a"})
+    talk.ask()
+    assert talk.upstream.requests[0].headers["anthropic-beta"] == "compact-2026-01-12,a"
+
+
+@pytest.mark.covers("chat A.1 89", "D71", "D72")
+def test_openrouter_condenses_by_a_plugin_that_has_no_options(chatting, caplog):
+    talk = chatting(Answer(text="Ok."))
+    talk.chat.with_model("some/model", provider="openrouter", assume_model_exists=True).with_compaction(at=50_000)
+    with caplog.at_level("DEBUG"):
+        talk.ask()
+    assert talk.bodies[0]["plugins"] == [{"id": "context-compression"}]
+    assert "an option of compaction is dropped: the protocol has none" in [one.message for one in caplog.records]
+    talk.chat.with_compaction(False)
+    assert "plugins" not in talk.do("render")
+
+
+@pytest.mark.covers("chat A.1 90", "chat A.2 763")
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_block_of_compaction_is_kept_and_sent_again_as_it_came(chatting, streamed):
     block: dict[str, Any] = {"type": "compaction", "content": "sealed"}
     text: dict[str, Any] = {"type": "text", "text": "Ok.", "citations": None}
     talk = chatting(Answer(fields={"content": [block, text]}), Answer(text="Yes."))
     talk.chat.with_model("claude-sonnet-5-5").with_compaction()
-    talk.ask("One")
+    message = talk.ask("One", on_chunk=print if streamed else None)
+    assert message.said.raw.items[0]["content"] == [block, text]
     talk.ask("Two")
     assert talk.bodies[1]["messages"][1] == {"role": "assistant", "content": [block, text]}
     assert [role for role, _ in talk.said] == ["user", "assistant"] * 2

@@ -28,6 +28,7 @@ def refused(status, kind="error", message="", **headers):
     return refusal(status, fault, headers=headers, now=EPOCH, provider="openai", model="m-1")
 
 
+@pytest.mark.covers("chat A.1 112")
 @pytest.mark.parametrize(
     "words",
     [
@@ -50,6 +51,7 @@ def test_the_word_of_the_provider_tells_it_too():
     assert type(refused(400, "context_length_exceeded")) is ContextTooLong
 
 
+@pytest.mark.covers("chat A.1 112")
 @pytest.mark.parametrize(
     "words",
     [
@@ -61,6 +63,7 @@ def test_at_429_words_of_rates_go_before_words_of_length(words):
     assert type(refused(429, message=words)) is RateLimited
 
 
+@pytest.mark.covers("chat A.1 112")
 @pytest.mark.parametrize(
     ("kind", "error"),
     [

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.chat.chat import Chat
+from everlog.chat.message import as_message
 from everlog.chat.routes import ChatConfig
 from everlog.errors import Mistake, ProviderTrouble
 from everlog.testing.upstream import Answer
@@ -55,7 +56,7 @@ def test_what_is_done_to_a_rendered_body_does_not_reach_the_chat(talk):
     assert talk.said == [("user", "Hi"), ("assistant", "One.")]
 
 
-@pytest.mark.covers("chat A.1 87")
+@pytest.mark.covers("chat A.1 87", "chat A.2 706")
 def test_each_request_is_the_one_before_and_what_came_after(talk):
     rome, oslo = ("c1", "weather", {"city": "Rome"}), ("c2", "weather", {"city": "Oslo"})
     talk = talk(
@@ -86,6 +87,7 @@ def moved(move: tuple[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.covers("chat A.1 87")
+@pytest.mark.covers("chat A.2 236", "chat A.2 269")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(moves=st.lists(MOVE, min_size=1, max_size=6))
 def test_rendered_histories_repeat_and_grow_at_their_end_with_calls_beside_results(protocol, moves):
@@ -148,6 +150,7 @@ def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
         {"secret": "option", "model": "m-2"}
     )
     talk.chat.with_schema({"type": "object"}).before_request(lambda body: body.update(late=True))
+    talk.chat.with_provider_tools({"type": "search_tool"}).with_compaction().with_thinking(effort="low")
     before = talk.said
     if talk.protocol == "chat_completions":
         with pytest.raises(Mistake, match="chat_completions has no way to count tokens; protocols that have"):
@@ -161,8 +164,13 @@ def test_tokens_are_counted_by_the_provider_and_the_chat_stays_as_it_is(talk):
     body = talk.bodies[2]
     assert all(word in json.dumps(body) for word in ("Be brief.", "weather", "json_schema", "And this", "One."))
     assert body["model"] == "m-1"
-    assert not {"secret", "late", "max_tokens", "stream", "store"} & body.keys()
-    assert [one.purpose for one in talk.chat.attempts] == ["chat", "count_tokens", "count_tokens"]
+    assert not {"secret", "late", "max_tokens", "stream", "store", "context_management"} & body.keys()
+    assert "search_tool" not in json.dumps(body)
+    assert body["reasoning" if talk.protocol == "responses" else "thinking"]
+    picture = {"role": "user", "content": "See.", "files": b"\x89PNG\r\n\x1a\n"}
+    talk.do("count_tokens", as_message(picture))
+    assert '"image' in json.dumps(talk.bodies[3]) or "input_image" in json.dumps(talk.bodies[3])
+    assert [one.purpose for one in talk.chat.attempts] == ["chat", *["count_tokens"] * 3]
 
 
 def test_a_count_that_is_refused_is_an_error(chatting):
@@ -177,8 +185,8 @@ def test_a_count_that_is_refused_is_an_error(chatting):
             talk.do("count_tokens", "Hi")
 
 
-def test_a_result_after_an_error_does_not_poison_the_chat(talk):
-    """Calls without results are never sent, whatever the caller does to the messages (A.2 269)."""
+@pytest.mark.covers("chat A.2 269")
+def test_calls_without_results_are_never_sent_whatever_becomes_of_the_messages(talk):
     talk = talk(called(("c1", "weather", {"city": "Rome"})), Answer(text="Fine."))
     talk.chat.ask_later("Hi")
     talk.do("generate")

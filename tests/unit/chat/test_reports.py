@@ -23,18 +23,18 @@ def calls_of(reply):
     return [(one.call.name, one.call.arguments) for one in reply.said.messages if one.call]
 
 
+@pytest.mark.covers("chat A.2 98")
 @each_protocol
 def test_a_streamed_call_may_have_no_arguments(calling, protocol):
-    """98, 100, 62."""
     with Upstream([Answer(calls=(("c1", "now", ""),))]) as upstream:
         _, reply = calling.listen(upstream.url, protocol)
     assert [(name, arguments or "{}") for name, arguments in calls_of(reply)] == [("now", "{}")]
     assert reply.finish == "tool_calls"
 
 
+@pytest.mark.covers("chat A.2 228")
 @each_protocol
 def test_arguments_are_handed_out_as_they_come(calling, protocol):
-    """228, 299."""
     given: dict[str, Any] = {"where": "the islands", "when": ["morning", "noon"]}
     with Upstream([Answer(calls=(("c1", "ferry", given), ("c2", "tide", {"port": "Faial"})))]) as upstream:
         deltas, reply = calling.listen(upstream.url, protocol)
@@ -46,8 +46,8 @@ def test_arguments_are_handed_out_as_they_come(calling, protocol):
     assert [json.loads(arguments) for _, arguments in calls_of(reply)] == [given, {"port": "Faial"}]
 
 
+@pytest.mark.covers("chat A.2 567")
 def test_what_a_providers_own_tool_is_given_is_no_argument_of_ours(calling):
-    """567."""
     content: list[Any] = [
         {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "tides"}},
         {"type": "web_search_tool_result", "tool_use_id": "srv1", "content": []},
@@ -62,19 +62,19 @@ def test_what_a_providers_own_tool_is_given_is_no_argument_of_ours(calling):
     assert reply.body["content"] == content
 
 
+@pytest.mark.covers("chat A.2 568")
 @each_protocol
 @pytest.mark.parametrize(("finish", "wanted"), [("length", "length"), ("stop", "stop")])
 def test_a_stream_says_why_it_ended(calling, protocol, finish, wanted):
-    """568."""
     with Upstream([Answer(text="Half a senten", finish=finish)]) as upstream:
         _, reply = calling.listen(upstream.url, protocol)
     assert reply.finish == wanted
 
 
+@pytest.mark.covers("chat A.2 521")
 @each_protocol
 @pytest.mark.parametrize("stream", [False, True])
 def test_thoughts_alone_are_no_words(calling, protocol, stream):
-    """521, 591, 643."""
     with Upstream([Answer(thinking="Let me think.")]) as upstream:
         if stream:
             deltas, reply = calling.listen(upstream.url, protocol)

@@ -25,17 +25,20 @@ NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 PASSING = [RateLimited, ProviderFailed, ProviderUnavailable, Overloaded, ProviderTimeout, ConnectionFailed, NeverSent]
 
 
+@pytest.mark.covers("chat A.1 111")
 @pytest.mark.parametrize("error", PASSING)
 def test_what_may_pass_is_waited_for_ever_longer(error):
     pauses = [pause_s(Retry(), error("x"), tried, chance=0) for tried in (1, 2, 3, 4)]
     assert pauses == [0.1, 0.2, 0.4, None]
 
 
+@pytest.mark.covers("chat A.1 111")
 @pytest.mark.parametrize("error", [BadRequest, ContextTooLong, Unauthorized, BadReply])
 def test_what_does_not_pass_is_not_waited_for(error):
     assert pause_s(Retry(), error("x"), 1, chance=0) is None
 
 
+@pytest.mark.covers("chat A.1 111")
 @given(st.integers(1, 40), st.floats(0, 1, exclude_max=True), st.floats(0, 60))
 def test_a_pause_is_never_longer_than_its_cap_nor_shorter_than_the_provider_wants(tried, chance, wanted):
     error = RateLimited("x", retry_after_s=wanted)
@@ -44,6 +47,7 @@ def test_a_pause_is_never_longer_than_its_cap_nor_shorter_than_the_provider_want
     assert pause is None or wanted <= pause <= 30
 
 
+@pytest.mark.covers("chat A.1 111")
 def test_chance_makes_a_pause_up_to_half_longer():
     assert pause_s(Retry(), ProviderFailed("x"), 1, chance=0.5) == pytest.approx(0.125)
 
@@ -52,6 +56,7 @@ def test_a_quota_that_is_used_up_does_not_pass():
     assert pause_s(Retry(), RateLimited("x", kind="insufficient_quota"), 1, chance=0) is None
 
 
+@pytest.mark.covers("chat A.1 111")
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

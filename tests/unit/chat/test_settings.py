@@ -1,4 +1,4 @@
-"""What may be set, what is refused before any request, and what becomes of it (chat A.1 81 to 96, 105)."""
+"""What may be set, what is refused before any request, and what becomes of it (chat A.1 88 to 96, 105)."""
 
 import enum
 import json
@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
-from everlog.chat.attachments import attachment
 from everlog.chat.effects import Timeouts
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
@@ -17,6 +16,7 @@ from everlog.errors import BadReply, Mistake
 from everlog.protocols.exchange import Thinking
 from everlog.registry import Model
 from everlog.testing.upstream import Answer
+from tests.unit.chat.talking import called
 
 
 @pytest.mark.covers("D4")
@@ -42,7 +42,9 @@ def test_every_setting_returns_the_chat(chatting):
 @pytest.mark.covers("D20", "D26", "D78", "D86")
 def test_temperature_and_limit_are_sent_until_they_are_removed(talk):
     talk = talk(Answer(text="1"), Answer(text="2"))
+    assert (talk.chat.temperature, talk.chat.max_output_tokens) == (None, None)
     talk.chat.with_temperature(0.2).with_max_output_tokens(50)
+    assert (talk.chat.temperature, talk.chat.max_output_tokens) == (0.2, 50)
     talk.ask()
     limit = {"chat_completions": "max_completion_tokens", "responses": "max_output_tokens", "anthropic": "max_tokens"}
     name = limit[talk.protocol]
@@ -163,7 +165,7 @@ def test_a_temperature_is_dropped_for_models_that_take_none(chatting, caplog):
     ]
 
 
-@pytest.mark.covers("chat A.1 94")
+@pytest.mark.covers("chat A.1 94", "chat A.2 213")
 def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses_it(chatting, caplog):
     talk = chatting()
     talk.chat._state.route = replace(
@@ -177,45 +179,6 @@ def test_a_temperature_is_dropped_for_models_that_reason_where_responses_refuses
     ]
 
 
-@pytest.mark.covers("chat A.1 81", "D12", "D66")
-def test_caching_is_unset_on_with_options_or_off(chatting):
-    chat = chatting().chat
-    assert chat.caching is None
-    assert chat.with_caching(ttl="1h").caching == {"ttl": "1h"}
-    assert chat.with_caching().caching == {}
-    assert chat.with_caching({"key": "a"}).caching == {"key": "a"}
-    assert chat.with_caching(False).caching is False
-
-
-@pytest.mark.covers("chat A.1 82", "chat A.1 83")
-def test_caching_options_are_the_protocols_and_others_are_refused_at_the_render(talk):
-    talk = talk()
-    is_anthropic = talk.protocol == "anthropic"
-    wanted: dict[str, Any] = {"prompt_cache_key": "a"}
-    if is_anthropic:
-        wanted = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    talk.chat.with_caching()
-    assert ("cache_control" in talk.do("render")) is is_anthropic
-    talk.chat.with_caching({"ttl": "1h"} if is_anthropic else {"key": "a"})
-    assert wanted.items() <= talk.do("render").items()
-    talk.chat.with_caching({"key": "a"} if is_anthropic else {"tll": "1h"})
-    with pytest.raises(Mistake):
-        talk.do("render")
-
-
-@pytest.mark.covers("chat A.1 84", "chat A.1 85", "D47", "D68", "D77")
-def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
-    talk = talk()
-    with pytest.raises(Mistake, match="no message to cache"):
-        talk.chat.cache_until_here()
-    talk.chat.with_instructions("Rules.", cache_until_here=True).ask_later("Hi")
-    assert talk.chat.cache_until_here().cache_until_here() is talk.chat
-    mark = '"cache_control":{"type":"ephemeral"}' if talk.protocol == "anthropic" else '"prompt_cache_breakpoint"'
-    assert talk.do("render_bytes").count(mark.encode()) == 2
-    talk.chat.with_caching(False)
-    assert mark.encode() not in talk.do("render_bytes")
-
-
 @pytest.mark.covers("chat A.1 105", "D17", "D74")
 @pytest.mark.parametrize(
     ("model", "field"),
@@ -223,6 +186,7 @@ def test_a_boundary_of_the_cache_is_marked_unless_caching_is_off(talk):
         ("gpt-5.6-luna", {"safety_identifier": "u-1"}),
         ("anthropic/claude-sonnet-5-5", {"metadata": {"user_id": "u-1"}}),
         ("deepseek/deepseek-flash", {"user_id": "u-1"}),
+        ("openrouter/openai/gpt-4o", {"user": "u-1"}),
         ("ollama/any", {"user": "u-1"}),
     ],
 )
@@ -233,6 +197,15 @@ def test_an_end_user_is_told_in_each_providers_way(chatting, model, field):
     assert talk.chat.end_user == "u-1"
     talk.chat.with_end_user(None)
     assert not field.items() <= talk.do("render").items()
+
+
+@pytest.mark.covers("chat A.1 105")
+def test_every_provider_has_a_way_to_tell_of_an_end_user(talk):
+    talk = talk(Answer(text="Hello."))
+    talk.chat.with_end_user("u-1")
+    talk.ask()
+    name = {"anthropic": "metadata"}.get(talk.protocol, "safety_identifier")
+    assert talk.bodies[0][name] == ({"user_id": "u-1"} if talk.protocol == "anthropic" else "u-1")
 
 
 @pytest.mark.covers("D23", "D80")
@@ -317,10 +290,40 @@ def test_a_schema_is_made_of_what_has_one(given, name, strict, schema):
     assert (found.name, found.strict, found.schema) == (name, strict, schema)
 
 
-@pytest.mark.covers("chat A.1 96", "D84", "D85")
+@pytest.mark.covers("chat A.1 96")
+def test_a_wrapper_may_describe_its_schema_and_what_only_tells_of_a_schema_is_left_out(talk):
+    talk = talk()
+    bird = {"type": "object", "$schema": "x", "$id": "y", "$comment": "z"}
+    talk.chat.with_schema({"name": "bird", "schema": bird, "description": "A bird."})
+    body = talk.do("render")
+    whole = {"name": "bird", "description": "A bird.", "schema": {"type": "object"}, "strict": True}
+    match talk.protocol:
+        case "anthropic":
+            assert body["output_config"]["format"] == {"type": "json_schema", "schema": {"type": "object"}}
+        case "responses":
+            assert body["text"] == {"format": {"type": "json_schema", **whole}}
+        case _:
+            assert body["response_format"] == {"type": "json_schema", "json_schema": whole}
+
+
+@pytest.mark.covers("chat A.2 805")
+def test_a_form_may_be_asked_for_by_a_tool_that_must_be_called(talk):
+    talk = talk(called(("c1", "bird", {"name": "Ada", "wings": 2})))
+
+    def bird(name: str, wings: int) -> None:
+        """Note a bird."""
+
+    talk.chat.with_tools(bird).with_tool_options(choice=bird, calls="one").ask_later("Which bird?")
+    assert talk.do("generate").calls[0].arguments == {"name": "Ada", "wings": 2}
+    assert "json_schema" not in json.dumps(talk.bodies[0])
+    assert "bird" in json.dumps(talk.bodies[0]["tool_choice"])
+
+
+@pytest.mark.covers("chat A.1 96", "D25", "D84", "D85")
 def test_an_answer_of_a_form_is_parsed(talk):
     talk = talk(Answer(text='{"name":"Ada","wings":2}'), Answer(text="Words."))
-    talk.chat.with_schema(Bird)
+    assert talk.chat.schema is None
+    assert talk.chat.with_schema(Bird).schema == as_schema(Bird)
     assert talk.ask().parsed == {"name": "Ada", "wings": 2}
     body = json.dumps(talk.bodies[0])
     assert '"json_schema"' in body
@@ -329,40 +332,6 @@ def test_an_answer_of_a_form_is_parsed(talk):
     with pytest.raises(BadReply, match="the answer is no JSON; it ended with stop"):
         assert talk.ask().parsed
     assert "json_schema" not in json.dumps(talk.bodies[1])
-
-
-@pytest.mark.covers("chat A.1 98", "D13", "D69")
-def test_citations_are_asked_for_of_attached_documents(talk, caplog):
-    cite = {"type": "char_location", "cited_text": "Tide at noon.", "document_index": 0, "document_title": "n.md"}
-    cite |= {"start_char_index": 0, "end_char_index": 13}
-    blocks: list[Any] = [{"type": "text", "text": "Noon.", "citations": [cite]}]
-    talk = talk(Answer(text="Noon.", fields={"content": blocks}))
-    assert talk.chat.with_citations() is talk.chat
-    files = [attachment(b"Tide at noon.", name="n.md"), attachment(b"%PDF-1.7")]
-    message = talk.ask("When?", files=files)
-    if talk.protocol == "anthropic":
-        content = talk.bodies[0]["messages"][0]["content"]
-        assert [one.get("citations") for one in content] == [None, {"enabled": True}, {"enabled": True}]
-        assert content[1]["source"] == {"type": "text", "media_type": "text/plain", "data": "Tide at noon."}
-        assert [(one.cited_text, one.title, one.start, one.end) for one in message.citations] == [
-            ("Tide at noon.", "n.md", 0, 13)
-        ]
-    else:
-        assert [one.levelname for one in caplog.records if "citations are not asked for" in one.message][:1] == [
-            "WARNING"
-        ]
-        assert '"citations"' not in json.dumps(talk.bodies[0])
-    talk.chat.with_citations(False)
-    assert "enabled" not in json.dumps(talk.do("render"))
-
-
-@pytest.mark.covers("chat A.1 98", "D69")
-@pytest.mark.parametrize("given", [None, 1, "yes"])
-def test_citations_are_on_or_off(chatting, given):
-    chat = chatting().chat
-    with pytest.raises(Mistake, match="with_citations takes True or False"):
-        chat.with_citations(given)
-    assert chat.citations is False
 
 
 def test_a_header_that_is_refused_is_not_shown(chatting):

@@ -51,6 +51,7 @@ def spans(monkeypatch):
     return made
 
 
+@pytest.mark.covers("D94")
 @each_protocol
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_is_a_span_with_its_tries(calling, spans, protocol, stream):
@@ -70,6 +71,7 @@ def test_a_call_is_a_span_with_its_tries(calling, spans, protocol, stream):
     assert not any(word in str(vars(span)) for word in ("secret", "Hello", "key-of"))
 
 
+@pytest.mark.covers("D94")
 def test_a_call_that_fails_is_a_span_with_an_error(calling, spans):
     with Upstream([Refused(status=401, message="Hello?")]) as upstream, pytest.raises(Unauthorized):
         calling.ask(upstream.url, "responses")

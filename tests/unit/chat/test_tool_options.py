@@ -49,6 +49,25 @@ def test_a_choice_is_a_word_or_a_tool_that_was_added(chatting, given, choice):
     assert talk.chat.tool_options.choice == choice
 
 
+@pytest.mark.covers("chat A.1 36", "D88")
+def test_a_choice_is_sent_in_the_words_of_each_protocol(talk):
+    talk = talk()
+    talk.chat.with_tools(weather)
+    named: dict[str, Any] = {
+        "chat_completions": {"type": "function", "function": {"name": "weather"}},
+        "responses": {"type": "function", "name": "weather"},
+        "anthropic": {"type": "tool", "name": "weather"},
+    }
+    words: dict[str, Any] = {"auto": "auto", "none": "none", "required": "required"}
+    if talk.protocol == "anthropic":
+        words = {"auto": {"type": "auto"}, "none": {"type": "none"}, "required": {"type": "any"}}
+    for given, sent in {**words, "weather": named[talk.protocol]}.items():
+        talk.chat.with_tool_options(choice=given)
+        assert talk.do("render")["tool_choice"] == sent
+    talk.chat.with_tool_options(choice=None)
+    assert "tool_choice" not in talk.do("render")
+
+
 @pytest.mark.covers("chat A.1 36")
 @pytest.mark.parametrize("given", ["wether", 3, print])
 def test_another_choice_is_refused_with_the_valid_ones(chatting, given):
@@ -95,8 +114,13 @@ def test_one_call_at_a_time_is_said_only_if_it_is_wanted(talk):
         talk.chat.with_tool_options(calls=given)
         assert wanted[talk.protocol].items() <= talk.do("render").items()
     talk.chat.with_tool_options(calls="many")
-    assert talk.do("render") != {}
+    if talk.protocol == "anthropic":
+        assert talk.do("render")["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": False}
+    else:
+        assert talk.do("render")["parallel_tool_calls"] is True
     assert talk.chat.tool_options.calls == "many"
+    talk.chat.with_tool_options(calls=None)
+    assert not {"parallel_tool_calls", "tool_choice"} & talk.do("render").keys()
 
 
 @pytest.mark.parametrize("given", ["two", 2, True, 0])
@@ -178,7 +202,7 @@ class FirstIsLast:
         return await asyncio.to_thread(self.threads, city)
 
 
-@pytest.mark.covers("chat A.1 42", "chat A.1 59", "D92")
+@pytest.mark.covers("chat A.1 42", "chat A.1 59", "chat A.2 236", "chat A.2 499", "D92")
 @pytest.mark.parametrize("mode", ["threads", "fibers"])
 def test_results_of_calls_that_run_at_once_are_added_as_they_end(talk, mode):
     talk = talk(TWO, Answer(text="Done."))
@@ -191,6 +215,33 @@ def test_results_of_calls_that_run_at_once_are_added_as_they_end(talk, mode):
     talk.ask()
     assert [text for role, text in talk.said if role == "tool"] == ["Oslo", "Rome"]
     assert told[2:-2] == ["call", "call", "ran Oslo", "before", "after Oslo", "ran Rome", "before", "after Rome"]
+
+
+@pytest.mark.covers("chat A.1 42")
+@pytest.mark.parametrize("mode", ["threads", "fibers"])
+def test_messages_are_told_of_where_the_chat_is_and_calls_where_the_tools_run(chatting, mode):
+    places: dict[str, set[Any]] = {}
+
+    def note(moment: str) -> Any:
+        return lambda *args: places.setdefault(moment, set()).add((threading.get_ident(), task_of_now()))
+
+    talk = chatting(TWO, Answer(text="Done."))
+    talk.chat.with_tools(weather).with_tool_options(concurrency=mode)
+    for moment in ("before_message", "after_message", "before_tool_call", "after_tool_result"):
+        getattr(talk.chat, moment)(note(moment))
+    talk.ask()
+    assert len(places["after_message"]) == 1
+    assert places["before_message"] == places["after_message"]
+    assert places["before_tool_call"] == places["after_tool_result"]
+    assert not places["before_tool_call"] & places["after_message"]
+
+
+def task_of_now() -> int:
+    """Return which task runs; 0 outside of loops."""
+    try:
+        return id(asyncio.current_task())
+    except RuntimeError:
+        return 0
 
 
 @pytest.mark.parametrize("mode", ["threads", "fibers"])
@@ -292,6 +343,8 @@ def test_a_reserved_keyword_gets_the_call_and_is_not_in_the_schema(talk):
     talk.ask()
     assert [call.id for call in seen] == ["c7"]
     assert "tool_call" not in talk.chat.tools["note"].parameters["properties"]
+    assert b'"words"' in talk.upstream.requests[0].raw
+    assert b'"tool_call":' not in talk.upstream.requests[0].raw
 
 
 @pytest.mark.parametrize("concurrency", [False, "threads", "fibers"])

@@ -271,6 +271,7 @@ def ways(url, cancel, ledger, *, stream, trusted=None):
     }
 
 
+@pytest.mark.covers("chat A.1 80", "chat A.2 607", "D50")
 @pytest.mark.parametrize("way", ["sync", "async"])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("events", [0, 3])
@@ -332,6 +333,7 @@ def test_a_hard_cancel_ends_the_pause_before_another_try(way):
     assert seconds < 5
 
 
+@pytest.mark.covers("chat A.1 77")
 def test_a_soft_cancel_of_a_stream_is_seen_at_its_next_piece():
     cancel, ledger = Cancel(), Ledger()
     with Upstream([WORDS]) as upstream:

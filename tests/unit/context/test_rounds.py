@@ -64,10 +64,7 @@ def test_tail_and_past_fit_in_the_budget_whatever_was_said(
     room = divide(found, cut=0, open_at=open_at, budget=budget, low=budget // 2, past=past)
     closed = sum(one.size for one in found if one.start >= room.cut and (open_at is None or one.start < open_at))
     assert room.tail == closed
-    assert (
-        closed + max(room.cap, LEAST_BYTES if room.cut else 0) + PAIR_BYTES <= budget
-        or (past or 0) + closed <= budget // 2
-    )
+    assert closed + room.cap + PAIR_BYTES <= budget
     assert room.target <= max(room.cap, LEAST_BYTES)
     if found and open_at is not None:
         assert room.cut <= found[-1].start, "the newest round of the open turn stays"

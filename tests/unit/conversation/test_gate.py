@@ -10,6 +10,7 @@ from everlog import Busy, Chat, TurnState
 from everlog.conversation import gate
 from everlog.memory.interface import Subject
 from everlog.pump import claim
+from everlog.testing import failpoints
 from everlog.testing.upstream import Answer
 
 OTHER = "00000000-1"
@@ -134,15 +135,18 @@ def test_a_turn_whose_thread_was_taken_over_records_nothing_more(remembering, cl
 def test_the_lease_is_renewed_while_a_turn_runs(remembering, monkeypatch):
     monkeypatch.setattr(gate, "RENEW_S", 0.01)
     renewed = threading.Event()
-    renew = gate.renew
-    monkeypatch.setattr(gate, "renew", lambda unit, lease: (renew(unit, lease), renewed.set()))
+
+    def listen(name):
+        if name == "turn.renew.after_commit":
+            renewed.set()
 
     def script(received):
         assert renewed.wait(20)
         return Answer(text="1")
 
     made = remembering(script)
-    made.turn("one")
+    with failpoints._listening(listen):
+        made.turn("one")
     assert made.states == [TurnState.COMPLETE]
     ended = time.monotonic() + 5
     while any(one.name == "everlog-turn" for one in threading.enumerate()) and time.monotonic() < ended:

@@ -60,6 +60,7 @@ def test_a_talk_survives_a_change_of_protocol_and_back(first, second, talk):
     assert flat(back) == flat(talk)
 
 
+@pytest.mark.covers("chat A.1 90", "chat A.1 95", "chat A.1 102")
 @pytest.mark.parametrize(("protocol", "name"), CASES)
 def test_a_reply_is_replayed_as_it_came(protocol, name):
     """Facts 90, 95, 102: reasoning, signatures, steps, compaction and what nobody knows, in place."""
@@ -97,6 +98,7 @@ def test_a_reply_is_made_anew_for_another_protocol(protocol, name, other):
         assert b"signature" not in encoded(requested(other, (asked, reply.said)))
 
 
+@pytest.mark.covers("chat A.1 102", "D82")
 def test_steps_of_the_providers_tools_are_told_apart_from_words():
     """Fact 102, D82."""
     content = bodies("anthropic")["search and citations"]["content"]
@@ -131,6 +133,7 @@ def test_messages_of_a_log_are_said_in_rounds():
     assert [len(one.messages) for one in said(history)] == [1, 3, 2, 1, 4, 1]
 
 
+@pytest.mark.covers("chat A.1 45")
 @each_protocol
 def test_a_system_message_goes_to_the_front_wherever_it_was_said(name):
     """Fact 45: instructions are appended, renderers move them."""
@@ -164,8 +167,8 @@ def test_attachments_stand_at_their_place_in_the_words(name):
     assert flat(FORMATS[name].parse_history(body)) == flat(said([message]))
 
 
+@pytest.mark.covers("chat A.1 55", "chat A.2 236")
 def test_attachments_of_results_follow_the_round_where_results_are_words_only():
-    """Fact 55."""
     image = Media(media_type="image/png", content=b"\x89PNG", offset=3)
     results = [
         Message(kind="tool_result", text="one", parts=(Result(call_id="a"), image)),
@@ -188,9 +191,9 @@ def test_attachments_of_results_follow_the_round_where_results_are_words_only():
     assert len(inside) == 2
 
 
+@pytest.mark.covers("chat A.1 53")
 @each_protocol
 def test_a_file_that_a_protocol_cannot_carry_is_refused_before_anything_is_sent(name):
-    """Fact 53."""
     film = Media(media_type="video/mp4", content=b"x")
     with pytest.raises(UnsupportedAttachment, match="video/mp4"):
         requested(name, said([Message(kind="user", text="look", parts=(film,))]))

@@ -52,6 +52,7 @@ def test_repair_touches_the_history_alone_and_keeps_the_words_of_people(name, da
     assert [text for text in kept if text.strip() and text != "…"] == words
 
 
+@pytest.mark.covers("chat A.2 269")
 @each_protocol
 @given(history=histories)
 def test_any_history_of_ours_renders_lawful(name, history):
@@ -67,6 +68,7 @@ def test_a_lawful_talk_needs_no_repair(name, talk):
     assert form.repair(body) is body
 
 
+@pytest.mark.covers("chat A.1 87", "chat A.2 706")
 @each_protocol
 @given(talk=talks(), data=st.data())
 def test_a_history_that_grows_keeps_the_bytes_of_its_beginning(name, talk, data):
@@ -220,6 +222,7 @@ def test_a_step_of_the_provider_may_wait_for_the_callers_own_results():
     assert FORMATS["anthropic"].repair(body) is body
 
 
+@pytest.mark.covers("chat A.1 85")
 def test_the_last_four_marks_stay():
     mark = {"cache_control": {"type": "ephemeral"}}
     messages = [{"role": "user", "content": [{"type": "text", "text": str(i), **mark}]} for i in range(4)]

@@ -135,6 +135,18 @@ CASES: list[tuple[dict[str, Any], ...]] = [
 ]
 
 
+@pytest.mark.covers(
+    "chat A.1 36",
+    "chat A.1 38",
+    "chat A.1 82",
+    "chat A.1 83",
+    "chat A.1 89",
+    "chat A.1 93",
+    "chat A.1 94",
+    "chat A.1 95",
+    "chat A.1 96",
+    "chat A.1 105",
+)
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @pytest.mark.parametrize("case", CASES, ids=[f"{n} {' '.join(case[0])}" for n, case in enumerate(CASES)])
 def test_settings_become_fields(name, case):
@@ -146,9 +158,9 @@ def test_settings_become_fields(name, case):
     assert [field for field, value in fields.items() if value is None and field in body] == []
 
 
+@pytest.mark.covers("chat A.1 101", "D80")
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_options_are_laid_over_the_finished_body_and_tools_of_the_provider_come_last(name):
-    """Facts 99 and 101."""
     search = {"type": "web_search_20260318", "name": "web_search"}
     settings = Settings(
         model="m",
@@ -165,8 +177,8 @@ def test_options_are_laid_over_the_finished_body_and_tools_of_the_provider_come_
         assert body["output_config"] == {"effort": "low", "format": body["output_config"]["format"], "x": 1}
 
 
+@pytest.mark.covers("chat A.1 84", "chat A.1 85")
 def test_a_cached_message_is_marked_at_its_last_part_once():
-    """Facts 84 and 85."""
     history = (*said([Message(kind="assistant", text="ho")]), Said(messages=HISTORY[0].messages, cached=True))
     explicit = {"mode": "explicit"}
     chat = FORMATS["chat_completions"].render_request(history, Settings(model="m"))
@@ -184,8 +196,8 @@ def test_a_cached_message_is_marked_at_its_last_part_once():
         assert FORMATS[name].render_request(twice, Settings(model="m"))[field] == sent[field]
 
 
+@pytest.mark.covers("chat A.1 84")
 def test_a_cached_system_message_is_an_item_of_responses():
-    """Fact 84."""
     system = Said(messages=(Message(kind="system", text="Be brief."),), cached=True)
     body = FORMATS["responses"].render_request((*HISTORY, system), Settings(model="m"))
     assert "instructions" not in body
@@ -193,8 +205,8 @@ def test_a_cached_system_message_is_an_item_of_responses():
     assert "prompt_cache_breakpoint" in body["input"][0]["content"][0]
 
 
+@pytest.mark.covers("chat A.1 89")
 def test_compaction_needs_one_beta_of_anthropic():
-    """Fact 89."""
     assert render_betas(Settings(model="m", compaction={})) == ("compact-2026-01-12",)
     assert render_betas(Settings(model="m")) == ()
 

@@ -129,6 +129,7 @@ def test_an_answer_that_breaks_off_is_what_came_of_it(protocol):
     assert told == len(answer.text)
 
 
+@pytest.mark.covers("chat A.1 20")
 @each_protocol
 def test_arguments_that_are_no_json_stay_as_they_are(protocol):
     """Fact 20: it is for the chat to refuse the call."""
@@ -216,6 +217,7 @@ def test_what_is_nested_without_end_does_no_harm(protocol, depth):
     assert isinstance(stream.reply(), Reply)
 
 
+@pytest.mark.covers("chat A.2 763")
 def test_unknown_deltas_and_fields_survive():
     stream = FORMATS["anthropic"].stream()
     for event in (

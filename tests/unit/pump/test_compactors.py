@@ -164,9 +164,9 @@ def test_what_an_answer_may_have_leaves_room_for_a_try_that_is_too_long_and_keep
         chat._state.route = replace(chat._state.route, model=Model(id="m-1", provider="openai", **facts))
         return chats.output_tokens(chat, 512)
 
-    assert limit(reasons=False) == 2048
-    assert limit(reasons=True) == 18_048
-    assert limit() == 4096
+    assert limit(reasons=False) == 1024
+    assert limit(reasons=True) == 17_024
+    assert limit() == 2048
     assert limit(reasons=True, output_tokens=8000) == 8000
     assert chats.output_tokens(chat, None) is None
 

@@ -112,6 +112,15 @@ def test_the_data_is_whole():
         assert provider_row.base_url.startswith(("https://", "http://127.0.0.1"))
 
 
+def test_every_model_of_anthropics_that_reasons_says_how_it_is_told():
+    models = [one for (provider, _), one in builtin().models.items() if provider == "anthropic" and one.reasons]
+    assert {one.id for one in models if not one.reasons_by} == set()
+    assert {one.id for one in models if "budget" in one.reasons_by} == {
+        name for one in models for name in [one.id] if "-4-5" in name or name.endswith("-4-6")
+    }
+    assert all(set(one.reasons_by) <= {"effort", "budget"} for one in builtin().models.values())
+
+
 def test_a_registry_of_ones_own_is_made_of_the_same_values():
     builtin_one = builtin()
     mine = Registry({("openai", "m"): Model(id="m", provider="openai")}, builtin_one.providers)
@@ -125,6 +134,11 @@ API = {
                 "id": "gpt-7",
                 "name": "GPT-7",
                 "reasoning": True,
+                "reasoning_options": [
+                    {"type": "toggle"},
+                    {"type": "effort", "values": ["low"]},
+                    {"type": "budget_tokens"},
+                ],
                 "tool_call": True,
                 "temperature": False,
                 "modalities": {"input": ["text", "image"], "output": ["text"]},
@@ -154,6 +168,7 @@ def test_a_new_table_is_trimmed_from_the_public_one():
             output_tokens=128_000,
             takes=("image",),
             reasons=True,
+            reasons_by=("effort", "budget"),
             tools=True,
             temperature=False,
             prices=(

@@ -13,6 +13,7 @@ from everlog.memory.rolling.rolling import FOLDED, Rolling, console_line
 from everlog.memory.rolling.settings import Settings, Wish, resolve
 from everlog.memory.rolling.shelf import Summary, injection, latest
 from everlog.memory.rolling.upkeep import drop, stale
+from everlog.memory.rolling.verify import verify
 from everlog.memory.rolling.weights import Weight
 from everlog.memory.rolling.window import Plaintext, Stands, window
 
@@ -33,5 +34,6 @@ __all__ = [
     "prompts",
     "resolve",
     "stale",
+    "verify",
     "window",
 ]

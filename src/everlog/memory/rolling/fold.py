@@ -15,7 +15,7 @@ from everlog.memory.sight import Seen, seen
 from everlog.messages import Entry
 from everlog.store import Unit
 
-_FIRST = 32
+_FIRST = 8
 """Entries read at first; twice as many at each further look, since nobody knows how large they are."""
 
 

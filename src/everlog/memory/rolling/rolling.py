@@ -32,7 +32,7 @@ from everlog.memory.interface import (
     Try,
     Verdict,
 )
-from everlog.memory.rolling import codec, outline, questions, replies, rows, toollines
+from everlog.memory.rolling import codec, outline, questions, replies, rows, shelf, toollines
 from everlog.memory.rolling.fold import Fold, fold, idle
 from everlog.memory.rolling.markdown import render
 from everlog.memory.rolling.outline import Additions, Outline
@@ -182,7 +182,9 @@ class Rolling:
             return
         thread = log.load(unit, subject.key)
         for one in made:
-            if one.seen != seen(unit, thread, one.upto):
+            # A hash that would not be believed must not be stored: the piece would be folded for ever.
+            fits = one.covered == shelf.covered(unit, thread, one.upto).hex()
+            if one.seen != seen(unit, thread, one.upto) or not fits:
                 raise Erased("something was erased while it was summarised; the summary was dropped")
             row = _row(unit, thread, one)
             # One of another log, which cannot be believed, must not keep the place of one that can.

@@ -17,7 +17,7 @@ def last_entry(upto: int) -> int:
     return upto - 1
 
 
-MEND = "the summary can be dropped, and is made again"
+MEND = "`thread.rolling.rebuild()` drops the summaries of its thread, and they are made again"
 
 summary = Table(
     "summary",

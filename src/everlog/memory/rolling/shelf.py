@@ -81,8 +81,8 @@ def believed(unit: Unit, thread: ThreadRow, upto: int | None = None) -> Iterator
         while found := unit.rows(rows.BELOW, thread=owner, above=start, limit=below, count=_AT_ONCE):
             for row in found:
                 if bytes(row[3]) == covered(unit, thread, row[1]):
-                    yield _opened(unit, owner, row)
-            below = found[-1][1] - 1
+                    yield opened(unit, owner, row)
+            below = min(below, found[-1][1]) - 1
 
 
 def covered(unit: Unit, thread: ThreadRow, upto: int) -> bytes:
@@ -90,7 +90,12 @@ def covered(unit: Unit, thread: ThreadRow, upto: int) -> bytes:
     return digest(unit.secret(), b"summary", b"%d" % upto, log.chain(unit, thread, upto))
 
 
-def _opened(unit: Unit, owner: str, row: tuple[Any, ...]) -> Row:
+def opened(unit: Unit, owner: str, row: tuple[Any, ...]) -> Row:
+    """Return a row as it was stored.
+
+    Raises:
+        Damaged: it cannot be read.
+    """
     _, upto, prev, hashed, said, _, _, _, inputs, fallback, body = row
     try:
         plain = unit.open(rows.summary.c.body, (owner, upto), body)

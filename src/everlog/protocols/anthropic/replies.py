@@ -1,11 +1,12 @@
 """Answers of Anthropic's Messages, whole."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from everlog.messages import JSON
 from everlog.protocols.anthropic.history import NAME, STEPS, read
 from everlog.protocols.draft import Draft
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage, distinct
 from everlog.protocols.shapes import Record, array, count, record, string
 
 FINISHES: dict[str, Finish] = {
@@ -36,22 +37,34 @@ def parse_reply(body: Record) -> Reply:
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,
         model=model,
-        citations=tuple(_citation(record(one)) for block in content for one in array(record(block).get("citations"))),
-        steps=tuple(_step(record(block), content) for block in content if string(record(block).get("type")) in STEPS),
+        citations=distinct(
+            _citation(record(one), string(record(block).get("text")))
+            for block in content
+            for one in array(record(block).get("citations"))
+        ),
+        steps=_steps(content),
         body=body,
     )
 
 
-def _step(block: Record, content: list[JSON]) -> Step:
-    """Return a step with its result, where that is in the same answer."""
-    results = [one for one in content if block.get("id") and record(one).get("tool_use_id") == block["id"]]
+def _steps(content: list[JSON]) -> tuple[Step, ...]:
+    """Return the steps, each with its result where that is in the same answer."""
+    results: dict[str, JSON] = {}
+    for block in content:
+        results.setdefault(string(record(block).get("tool_use_id")), block)
+    return tuple(_step(record(block), results) for block in content if string(record(block).get("type")) in STEPS)
+
+
+def _step(block: Record, found: Mapping[str, JSON]) -> Step:
+    call_id = string(block.get("id"))
+    results = [found[call_id]] if call_id and call_id in found else []
     return Step(
         type=string(block.get("type")),
         name=string(block.get("name")),
-        id=string(block.get("id")) or None,
+        id=call_id or None,
         input=block.get("input"),
         result=record(results[0]).get("content") if results else None,
-        raw=(block, *results[:1]),
+        raw=(block, *results),
     )
 
 
@@ -71,16 +84,18 @@ def parse_usage(value: object) -> Usage | None:
     )
 
 
-def _citation(note: Record) -> Citation:
-    start = count(note.get("start_char_index"))
-    page = count(note.get("start_page_number"))
-    last = count(note.get("end_page_number"))
+def _citation(note: Record, text: str) -> Citation:
+    """Return one citation of a text; the provider counts the page behind the last one."""
+    behind = count(note.get("end_page_number"))
     return Citation(
         url=string(note.get("url")) or None,
         title=string(note.get("title")) or string(note.get("document_title")) or None,
         cited_text=string(note.get("cited_text")) or None,
-        start=page if start is None else start,
-        end=count(note.get("end_char_index")) if last is None else last - 1,
+        text=text or None,
+        start=count(note.get("start_char_index")),
+        end=count(note.get("end_char_index")),
+        first_page=count(note.get("start_page_number")),
+        last_page=None if behind is None else behind - 1,
         source=count(note.get("document_index")),
     )
 

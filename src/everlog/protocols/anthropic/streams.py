@@ -4,7 +4,7 @@ from typing import Any
 
 from everlog.protocols.anthropic.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown
+from everlog.protocols.growing import grow, grown, refuse_more
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -43,6 +43,8 @@ class MessageStream:
         return []
 
     def _start(self, index: int, block: Record) -> list[Delta]:
+        if index not in self._blocks:
+            refuse_more(self._blocks)
         self._blocks[index] = block
         kind = block.get("type")
         if kind == "tool_use":
@@ -53,6 +55,8 @@ class MessageStream:
         return []
 
     def _delta(self, index: int, delta: Record) -> list[Delta]:
+        if index not in self._blocks:
+            refuse_more(self._blocks)
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -60,7 +64,8 @@ class MessageStream:
             self._inputs.setdefault(index, []).append(piece)
             return [CallDelta(index=self._calls[index], arguments=piece)] if piece and index in self._calls else []
         if kind == "citations_delta":
-            block["citations"] = [*array(block.get("citations")), delta.get("citation")]
+            block["citations"] = array(block.get("citations"))
+            block["citations"].append(delta.get("citation"))
             return []
         for name, value in delta.items():
             if isinstance(value, str) and name != "type":

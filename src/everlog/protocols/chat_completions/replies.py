@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from everlog.protocols.chat_completions.history import NAME, parse_message
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Usage, distinct
 from everlog.protocols.shapes import Record, amount, array, count, record, string
 
 FINISHES: dict[str, Finish] = {
@@ -31,7 +31,7 @@ def parse_reply(body: Record) -> Reply:
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,
         model=model,
-        citations=tuple(map(_citation, array(message.get("annotations")))),
+        citations=distinct(_citation(one, string(message.get("content"))) for one in array(message.get("annotations"))),
         body=body,
     )
 
@@ -65,13 +65,15 @@ def parse_usage(value: object) -> Usage | None:
     )
 
 
-def _citation(annotation: object) -> Citation:
+def _citation(annotation: object, text: str) -> Citation:
     shape = record(record(annotation).get("url_citation"))
+    start, end = count(shape.get("start_index")), count(shape.get("end_index"))
     return Citation(
         url=string(shape.get("url")) or None,
         title=string(shape.get("title")) or None,
-        start=count(shape.get("start_index")),
-        end=count(shape.get("end_index")),
+        text=text[start:end] or None if start is not None and end is not None else None,
+        start=start,
+        end=end,
     )
 
 
@@ -83,4 +85,7 @@ def parse_fault(body: Record) -> Fault | None:
     if not isinstance(error, dict):
         return None
     code = error.get("code")
-    return Fault(type=string(error.get("type")) or str(code or "error"), message=string(error.get("message")))
+    return Fault(
+        type=string(error.get("type")) or (str(code) if isinstance(code, str | int) and code else "error"),
+        message=string(error.get("message")),
+    )

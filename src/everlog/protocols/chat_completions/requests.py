@@ -26,6 +26,8 @@ def render_request(history: Sequence[Said], settings: Settings) -> Record:
     if settings.thinking is not None:
         effort = settings.thinking.effort if settings.thinking.enabled else "none"
         body |= given(reasoning_effort=effort)
+    if settings.compaction is not None and "compaction" in settings.names:
+        body["plugins"] = [{"id": settings.names["compaction"]}]
     body |= cache_options(settings, marked=any(said.cached for said in history))
     if settings.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}

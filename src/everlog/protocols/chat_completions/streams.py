@@ -8,7 +8,7 @@ from typing import Any
 
 from everlog.protocols.chat_completions.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown
+from everlog.protocols.growing import grow, grown, refuse_more
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -61,6 +61,7 @@ class ChatStream:
         number = index if isinstance(index, int) else 0
         choice = self._choices.get(number)
         if choice is None:
+            refuse_more(self._choices)
             choice = self._choices[number] = {"index": number, "message": {"role": "assistant", "content": None}}
         _grow(choice, chunk, leave_out=("delta", "message", "index"))
         piece = record(chunk.get("delta")) or record(chunk.get("message"))
@@ -104,6 +105,7 @@ class ChatStream:
 def _call(calls: list[Record], piece: Record) -> CallDelta:
     place = _place(calls, piece)
     if place == len(calls):
+        refuse_more(calls)
         calls.append({"id": "", "type": "function"})
     _grow(calls[place], piece)
     function = record(piece.get("function")) or record(piece.get("custom"))
@@ -153,7 +155,10 @@ def _longer(whole: list[Any], pieces: list[Any]) -> list[Any]:
     """Add pieces to a list; those with the number of an item that is there are added to that item."""
     for piece in pieces:
         index = record(piece).get("index")
-        same = [one for one in whole if isinstance(index, int) and record(one).get("index") == index]
+        same = []
+        if isinstance(index, int):
+            refuse_more(whole)
+            same = [one for one in whole if record(one).get("index") == index]
         if same:
             _grow(same[-1], piece)
         else:

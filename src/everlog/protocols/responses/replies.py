@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage
+from everlog.protocols.exchange import Citation, Fault, Finish, Raw, Reply, Said, Step, Usage, distinct
 from everlog.protocols.responses.history import NAME, parse_items
 from everlog.protocols.shapes import Record, amount, array, count, record, string
 
@@ -30,8 +30,8 @@ def parse_reply(body: Record) -> Reply:
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,
         model=model,
-        citations=tuple(
-            _citation(record(note))
+        citations=distinct(
+            _citation(record(note), string(record(part).get("text")))
             for item in output
             for part in array(record(item).get("content"))
             for note in array(record(part).get("annotations"))
@@ -93,12 +93,14 @@ def parse_usage(value: object) -> Usage | None:
     )
 
 
-def _citation(note: Record) -> Citation:
+def _citation(note: Record, text: str) -> Citation:
+    start, end = count(note.get("start_index")), count(note.get("end_index"))
     return Citation(
         url=string(note.get("url")) or None,
         title=string(note.get("title")) or string(note.get("filename")) or None,
-        start=count(note.get("start_index")),
-        end=count(note.get("end_index")),
+        text=text[start:end] or None if start is not None and end is not None else None,
+        start=start,
+        end=end,
         source=count(note.get("index")),
     )
 

@@ -7,7 +7,7 @@ together from theirs.
 from typing import Any
 
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown
+from everlog.protocols.growing import grow, grown, refuse_more
 from everlog.protocols.responses.history import CALLS
 from everlog.protocols.responses.replies import parse_fault, parse_reply
 from everlog.protocols.shapes import Record, array, loads, record, string
@@ -45,6 +45,8 @@ class ResponseStream:
         if kind in LAST or kind == "error":
             self.fault = self.fault or parse_fault(shape) or parse_fault(record(shape.get("response")))
         index = self._place(shape, is_new=kind.endswith("output_item.added"))
+        if index is not None and index not in self._items:
+            refuse_more(self._items)
         return self._item(kind, index, shape) if index is not None else []
 
     def _place(self, event: Record, *, is_new: bool) -> int | None:
@@ -113,6 +115,7 @@ def _part(item: Record, event: Record, place: str, *, is_new: bool = False) -> R
     last = len(parts) if is_new or not parts or isinstance(index, int) else len(parts) - 1
     number = index if isinstance(index, int) and 0 <= index <= len(parts) else last
     if number == len(parts):
+        refuse_more(parts)
         parts.append({})
     if not isinstance(parts[number], dict):
         parts[number] = {}
