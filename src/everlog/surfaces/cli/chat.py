@@ -13,7 +13,7 @@ from everlog.surfaces.cli.chat_screen import Documents, Plain, Terminal
 from everlog.surfaces.cli.chat_talk import Talk
 from everlog.surfaces.cli.compactors import Asked, Assume, BaseUrl, Protocol, Provider
 from everlog.surfaces.cli.console import is_terminal, note
-from everlog.surfaces.cli.entry import DONE, FAILED, MISTAKEN
+from everlog.surfaces.cli.entry import DONE
 from everlog.surfaces.cli.names import as_key
 from everlog.surfaces.cli.session import Session
 
@@ -84,6 +84,8 @@ def chat(
     found = config.chat_settings(here.settings, model=model, assume_model_exists=assume_model_exists or None, **wire)
     if found.model is None:
         raise Mistake(_NO_MODEL)
+    if once is not None and not once.strip():
+        raise Mistake("--once is empty; give the words to say")
     asked = compactors.asked(here, compactor)
     if past == "rolling" and compactors.configured(here, compactor).name == EXTRACTIVE:
         note("a summary needs a model, which --compactor names; without one older words are left out")
@@ -121,8 +123,7 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
             if not is_live:
                 raise KeyboardInterrupt from None
         except EverlogError as error:
-            screen.failed(error)
-            status = max(status, MISTAKEN if isinstance(error, Mistake) else FAILED)
+            status = max(status, screen.failed(error))
     return DONE if is_live else status
 
 

@@ -106,7 +106,7 @@ def _status(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface o
         "messages": length,
         "epoch": status.epoch,
         "opened for": status.reason,
-        "turns when": status.turns_when,
+        "next epoch": status.turns_when,
         "memory bytes": status.memory_bytes,
         "not in the prompt": status.hidden,
         "lines to build": max(status.placeholders, status.unbuilt),

@@ -1,5 +1,6 @@
 """Where the lines of `everlog chat` come from: a terminal, with editing, or a pipe."""
 
+import os
 import select
 import sys
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ def lines(*, is_live: bool) -> Iterator[str]:
 def _typed() -> Iterator[str]:
     """Yield what is typed, until Ctrl-D, or Ctrl-C at the prompt."""
     with suppress(ImportError):  # editing, where Python has it; a paste is then one text, whatever lines it has
-        import_module("readline").parse_and_bind("set enable-bracketed-paste on")
+        is_dumb = os.environ.get("TERM", "dumb") == "dumb"
+        import_module("readline").parse_and_bind(f"set enable-bracketed-paste {'off' if is_dumb else 'on'}")
     while True:
         try:
             words = input(PROMPT)

@@ -11,6 +11,7 @@ from everlog import (
     ConnectionFailed,
     EverlogError,
     Forbidden,
+    Mistake,
     NeverSent,
     PaymentRequired,
     ProviderFailed,
@@ -22,7 +23,7 @@ from everlog.messages import JSON
 from everlog.surfaces.cli.chat_commands import Answer
 from everlog.surfaces.cli.chat_talk import Turn
 from everlog.surfaces.cli.console import failure, flat, note, text
-from everlog.surfaces.cli.entry import FAILED
+from everlog.surfaces.cli.entry import FAILED, MISTAKEN
 from everlog.surfaces.cli.output import document
 
 _ASIDE = "; `detail` of this error has its words"
@@ -68,9 +69,10 @@ class Plain:
         self._print(answer.text)
         self._end_line()
 
-    def failed(self, error: EverlogError) -> None:
-        """Say what went wrong, and what can be done."""
+    def failed(self, error: EverlogError) -> int:
+        """Say what went wrong, and what can be done; return the exit code that says it too."""
         note(f"everlog: {_explained(error)}")
+        return _status(error)
 
     def _print(self, words: str) -> None:
         text(words)
@@ -98,13 +100,15 @@ class Terminal(Plain):
     def end(self, turn: Turn) -> None:
         """Say what the turn took, and what is missing."""
         self._end_line()
-        self._say(footer(turn))
+        if said := footer(turn):
+            self._say(said)
 
-    def failed(self, error: EverlogError) -> None:
+    def failed(self, error: EverlogError) -> int:
         """Say what went wrong; who sits here may also read what the provider says of it."""
-        super().failed(error)
+        status = super().failed(error)
         if isinstance(error, ProviderTrouble) and error.detail:
             self._say(error.detail)
+        return status
 
     def _say(self, words: str) -> None:
         self._aside.print(Text(f"  {flat(words)}", style="dim"), soft_wrap=True)
@@ -126,21 +130,23 @@ class Documents(Plain):
         document(answer.value)
         sys.stdout.flush()
 
-    def failed(self, error: EverlogError) -> None:
+    def failed(self, error: EverlogError) -> int:
         """Say what went wrong, as an object on standard error."""
-        failure(_explained(error), kind=type(error).__name__, status=FAILED, as_json=True)
+        status = _status(error)
+        failure(_explained(error), kind=type(error).__name__, status=status, as_json=True)
+        return status
 
 
 def footer(turn: Turn) -> str:
     """Return one line about a turn: tokens, money, epoch, and what is missing."""
     usage = turn.usage
     parts = []
-    if (tokens := _in(turn)) is not None:
+    if turn.reply is not None and (tokens := _in(turn)) is not None:
         read = f" ({100 * (usage.cache_read or 0) // tokens} % read from cache)" if tokens and usage.cache_read else ""
         parts.append(f"{tokens:,} in{read}, {usage.output or 0:,} out")
-    if turn.cost.total_usd is not None:
+    if turn.cost.total_usd:
         parts.append(f"${turn.cost.total_usd:.4f}")
-    if turn.after.epoch is not None:
+    if turn.reply is not None and turn.after.epoch is not None:
         parts.append(f"epoch {turn.after.epoch}{f', turned: {turn.turned}' if turn.turned else ''}")
     if isinstance(turn.error, Cancelled):
         parts.append("stopped; what came is kept")
@@ -176,6 +182,10 @@ def _in(turn: Turn) -> int | None:
     counted = [turn.usage.input, turn.usage.cache_read, turn.usage.cache_write]
     known = [one for one in counted if one is not None]
     return sum(known) if known else None
+
+
+def _status(error: EverlogError) -> int:
+    return MISTAKEN if isinstance(error, Mistake) else FAILED
 
 
 def _explained(error: EverlogError) -> str:
