@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from everlog import Cancelled, EverlogError, Mistake
-from everlog.context import Mode
+from everlog import Cancelled, Chat, EverlogError, MissingCredentials, Mistake, UnknownModel
+from everlog.context import MIN_BUDGET_BYTES, Mode
 from everlog.pump.compactors import EXTRACTIVE
 from everlog.surfaces import config
 from everlog.surfaces.cli import chat_commands, chat_lines, compactors, session
@@ -16,6 +16,7 @@ from everlog.surfaces.cli.console import is_terminal, note
 from everlog.surfaces.cli.entry import DONE
 from everlog.surfaces.cli.names import as_key
 from everlog.surfaces.cli.session import Session
+from everlog.surfaces.config import ChatSettings
 
 _PASTS: dict[str, Mode] = {"tree": "tree", "rolling": "rolling", "none": "none"}
 
@@ -23,6 +24,13 @@ _NO_MODEL = (
     "no model is named: everlog chat --model PROVIDER/MODEL, as in anthropic/claude-sonnet-5-5; or set EVERLOG_MODEL, "
     "or `model` under [chat] in everlog.toml"
 )
+
+
+_OPTIONS = {
+    "give provider= and assume_model_exists=True": "give --provider and --assume-model-exists",
+    "or give api_key=": "or name another variable by api_key_env under [chat] in everlog.toml",
+}
+"""What the library tells a program to do, and what a person at the terminal can."""
 
 
 def as_past(word: str) -> Mode:
@@ -57,7 +65,13 @@ def chat(
     assume_model_exists: Assume = False,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", metavar="N", help="What memory may take of each prompt; 20,000.", show_default=False),
+        typer.Option(
+            "--tokens",
+            metavar="N",
+            min=MIN_BUDGET_BYTES // 4,
+            help="What memory may take of each prompt; 20,000.",
+            show_default=False,
+        ),
     ] = None,
     past: Annotated[
         Any,
@@ -82,18 +96,15 @@ def chat(
     here = session.of(context)
     wire: dict[str, Any] = {"provider": provider, "protocol": protocol, "base_url": base_url}
     found = config.chat_settings(here.settings, model=model, assume_model_exists=assume_model_exists or None, **wire)
-    if found.model is None:
-        raise Mistake(_NO_MODEL)
     if once is not None and not once.strip():
         raise Mistake("--once is empty; give the words to say")
-    asked = compactors.asked(here, compactor)
+    partner, asked = _partner(found), compactors.asked(here, compactor)
     if past == "rolling" and compactors.configured(here, compactor).name == EXTRACTIVE:
         note("a summary needs a model, which --compactor names; without one older words are left out")
     with here.open(create=True) as home:
         memory = home.attach(
-            found.model,
+            partner.fresh,
             key=thread,
-            chat_options=found.options,
             tokens=tokens,
             past=past,
             search=search,
@@ -101,6 +112,23 @@ def chat(
         )
         with Talk(home, memory) as talk:
             return _held(talk, here, once)
+
+
+def _partner(found: ChatSettings) -> Chat:
+    """Return a chat with the model of the settings; nothing is opened or made before that is known to work.
+
+    Raises:
+        Mistake: no model is named, nobody knows it, or its key is missing.
+    """
+    if found.model is None:
+        raise Mistake(_NO_MODEL)
+    try:
+        return Chat(found.model, **found.options)
+    except (UnknownModel, MissingCredentials) as error:
+        said = str(error)
+        for word, option in _OPTIONS.items():
+            said = said.replace(word, option)
+        raise type(error)(said) from error
 
 
 def _held(talk: Talk, here: Session, once: str | None) -> int:

@@ -74,6 +74,7 @@ def _parsed(words: str) -> tuple[str, str]:
 
 def _zoom(talk: Talk, rest: str) -> Answer:
     label = as_label(_wanted(rest, "/zoom 16+8"))
+    talk.settle()
     return _words(talk.memory.tree.zoom(label.first, label.size or 1))
 
 
@@ -84,11 +85,20 @@ def _read(talk: Talk, rest: str) -> Answer:
 
 
 def _view(talk: Talk, rest: str) -> Answer:
+    talk.settle()
     return _words(talk.memory.tree.view(_number(rest or str(VIEW_BYTES), "a budget in bytes")))
 
 
 def _search(talk: Talk, rest: str) -> Answer:
-    return _words(talk.memory.tree.search(_wanted(rest, "/search ferry timetable")).text)
+    found = talk.memory.tree.search(_wanted(rest, "/search ferry timetable"))
+    shown = [
+        f"{hit.i:>6}  {hit.date}  {'all words' if hit.words == found.words else f'{hit.words} of {found.words} words'}"
+        for hit in found.hits
+    ]
+    return Answer(
+        text="\n".join([*shown, "/zoom ID shows one"]) if shown else "no message has any of these words",
+        value={"hits": [{"id": hit.i, "words": hit.words, "date": hit.date} for hit in found.hits]},
+    )
 
 
 def _cost(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface of commands

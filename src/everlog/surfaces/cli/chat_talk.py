@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -13,7 +13,7 @@ from everlog.protocols.exchange import Usage
 from everlog.surfaces.cli.output import count
 
 LAST_LINES_S = 3.0
-"""How long the end of a conversation waits for lines that are being built; `everlog pump` builds the rest."""
+"""How long the end of a conversation, or a look at its memory, waits for lines that are being built."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,10 @@ class Talk:
                 after=memory.status(),
             )
 
+    def settle(self) -> None:
+        """Wait a little for what is being built."""
+        self.memory.wait(LAST_LINES_S)
+
     def fork(self, key: str | None = None) -> None:
         """Go on in a new thread, which shares what was said so far.
 
@@ -141,10 +145,8 @@ class Talk:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.memory.wait(LAST_LINES_S)
-        finally:
-            self._ends.close()
+        with self._ends, suppress(KeyboardInterrupt):  # another Ctrl-C waits no longer
+            self.settle()
 
 
 class _stopped_by_ctrl_c:  # noqa: N801 -- reads as what it does
