@@ -1,5 +1,7 @@
 """What counts as a command of `everlog chat`, and the one line that a turn comes to."""
 
+from typing import Any
+
 import pytest
 
 from everlog import MemoryStatus
@@ -12,7 +14,7 @@ from everlog.surfaces.cli.chat_talk import Turn
 
 
 def status(**changes) -> MemoryStatus:
-    known = {
+    known: dict[str, Any] = {
         "trouble": {},
         "last_error": None,
         "waiting": 0,
