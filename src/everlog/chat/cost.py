@@ -6,7 +6,8 @@ of ours; they are in the cost only where the provider says the cost.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 
 from everlog.protocols.exchange import Usage
 from everlog.registry import Model, Price
@@ -71,15 +72,45 @@ def _unpriced(usage: Usage, parts: Mapping[str, float | None]) -> list[str]:
     return [part for part, tokens in PARTS.items() if getattr(usage, tokens) and parts[part] is None]
 
 
-def sum_costs(answers: Iterable[tuple[Usage | None, Model]]) -> Cost:
-    """Return what many answers cost: a part that has no price in one of them is None, and so is a total with a gap."""
-    costs = [(usage, cost_of(usage, model)) for usage, model in answers]
-    parts: dict[str, float | None] = {}
-    for part in PARTS:
-        found = [value for _, cost in costs if (value := getattr(cost, part)) is not None]
-        gaps = [part for usage, cost in costs if usage is not None and part in _unpriced(usage, asdict(cost))]
-        parts[part] = sum(found) if found and not gaps else None
-    return Cost(**parts, total_usd=_complete([cost.total_usd for _, cost in costs]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What some answers cost together, so that others can be added to it."""
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    gaps: frozenset[str] = frozenset()
+    """Parts that have no price in one of them."""
+    answers: int = 0
+    known: int = 0
+    """How many of them have a total."""
+    total: float = 0.0
+
+    def plus(self, usage: Usage | None, model: Model) -> "Bill":
+        """Return it with one more answer."""
+        cost = cost_of(usage, model)
+        parts = dict(self.parts)
+        for part in PARTS:
+            if (value := getattr(cost, part)) is not None:
+                parts[part] = parts.get(part, 0.0) + value
+        missing = _unpriced(usage, {part: getattr(cost, part) for part in PARTS}) if usage is not None else []
+        return Bill(
+            parts=parts,
+            gaps=self.gaps.union(missing),
+            answers=self.answers + 1,
+            known=self.known + (cost.total_usd is not None),
+            total=self.total + (cost.total_usd or 0.0),
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """What they cost: a part that has no price in one of them is None, and so is a total with a gap."""
+        parts = {part: None if part in self.gaps else self.parts.get(part) for part in PARTS}
+        whole = self.answers and self.known == self.answers
+        return Cost(**parts, total_usd=self.total if whole else None)
+
+
+def sum_costs(answers: Iterable[tuple[Usage | None, Model]], since: Bill | None = None) -> Cost:
+    """Return what many answers cost, beside those on a bill; see `Bill.cost`."""
+    return reduce(lambda bill, answer: bill.plus(*answer), answers, since or Bill()).cost
 
 
 def _complete(values: list[float | None]) -> float | None:

@@ -107,7 +107,7 @@ def _with_fallbacks(state: State, watch: _Watch) -> Program[ChatMessage]:
             fallback = _fallback(state, error, left.pop(0), watch, attempt=len(state.fallbacks) - len(left))
             yield from state.fire("before_fallback", fallback)
         else:
-            message = reply_message(reply, state.ledger.attempts[begun:])
+            message = reply_message(reply, state.ledger.since(begun))
             yield from state.add(message, is_announced=watch.is_streaming)
             if fallback is not None:
                 yield from state.fire("after_fallback", fallback)

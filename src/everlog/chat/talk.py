@@ -225,7 +225,7 @@ class Talk(Settings):
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """All requests that went out, retries and failures included."""
+        """The newest thousand requests that went out, retries and failures included."""
         return self._state.ledger.attempts
 
     @property

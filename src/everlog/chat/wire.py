@@ -12,7 +12,6 @@ import contextlib
 import os
 import ssl
 import threading
-from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from functools import cache, lru_cache
 from typing import Any, NoReturn
@@ -30,6 +29,9 @@ from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 
 IDLE_LANES, KEEP_S = 20, 60
 """How many connections to one base URL are kept open unused, and for how long."""
+
+MOST_IDLE = 64
+"""How many are, to all base URLs, by blocking calls; then the one that was unused for longest is closed."""
 
 LAST_WAIT_S = 1
 """How long the end of a stream is waited for when the answer is whole."""
@@ -78,7 +80,7 @@ class Wire:
         self._trusted = trusted
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: dict[str, list[Lane]] = defaultdict(list)
+        self._idle: dict[Lane, None] = {}
 
     def send(self, request: Request, cancel: Cancel, *, stream: bool = False) -> Response:
         """Send a request and return what comes back; see `effects.Send`."""
@@ -124,7 +126,7 @@ class Wire:
     def close_idle(self) -> None:
         """Close all connections that nobody uses now."""
         with self._lock:
-            lanes = [lane for lanes in self._idle.values() for lane in lanes]
+            lanes = list(self._idle)
             self._idle.clear()
         for lane in lanes:
             lane.transport.close()
@@ -134,14 +136,22 @@ class Wire:
         with self._lock:
             if self._process != os.getpid():  # a fork must not write into the connections of its parent
                 self._process = os.getpid()
-                self._idle = defaultdict(list)
-            return self._idle[place].pop() if self._idle[place] else Lane(place, self._trusted or _trusted())
+                self._idle = {}
+            kept = next((lane for lane in reversed(self._idle) if lane.place == place), None)
+            if kept is None:
+                return Lane(place, self._trusted or _trusted())
+            del self._idle[kept]
+            return kept
 
     def _keep(self, lane: Lane) -> None:
         with self._lock:
-            if len(self._idle[lane.place]) < IDLE_LANES:
-                return self._idle[lane.place].append(lane)
-        return lane.transport.close()
+            self._idle[lane] = None
+            here = [one for one in self._idle if one.place == lane.place]
+            crowd = here if len(here) > IDLE_LANES else list(self._idle) if len(self._idle) > MOST_IDLE else []
+            for one in crowd[:1]:
+                del self._idle[one]
+        for one in crowd[:1]:
+            one.transport.close()
 
 
 class AsyncFlow:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from everlog.clock import new_id
 from everlog.context import budget as budgets
-from everlog.context.codec import weigh
+from everlog.context.codec import FRAME_BYTES, weigh
 from everlog.context.drafts import Draft, drafted, items, newest_bytes
 from everlog.context.keepers import Seen
 from everlog.context.marks import marked
@@ -128,16 +129,20 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
     before_past = old.past if old else ""
     if terms.consumer.tail or inside is not None:
         numerator, denominator = AHEAD
-        room = divide(
+        divided = partial(
+            divide,
             cut_into,
             cut=start,
             open_at=terms.open_at,
-            budget=budget,
-            low=low,
             past=known,
             keep=None if reason in FOLDING else budget * numerator // denominator,
             recent=terms.recent,
         )
+        room = divided(budget=budget, low=low)
+        repeat = _repeat(reading, old, room.cut)
+        if repeat is not None and (terms.open_at is None or repeat < terms.open_at):
+            spare = shape.clip + FRAME_BYTES  # what the repeated message of a closed turn may take
+            room = divided(budget=budget - spare, low=max(0, low - spare))
         folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
         past, cut = folded.past, folded.cut
     else:

@@ -128,7 +128,30 @@ def test_a_ledger_adds_up_from_any_place_on():
         assert ledger.attempts[place].status == "pending"
         ledger.end(place, status=status, usage=usage)
     assert len(ledger.attempts) == 3
-    assert (ledger.tokens().input, ledger.tokens(since=2).input) == (101, 1)
+    assert (ledger.tokens().input, sum_usages(one.usage for one in ledger.since(2)).input) == (101, 1)
     assert ledger.cost().total_usd is None
-    assert ledger.cost(since=1).total_usd == pytest.approx((101 * 2 + 11 * 10) / 1e6)
+    assert sum_costs((one.usage, one.model) for one in ledger.since(1)).total_usd == pytest.approx(
+        (101 * 2 + 11 * 10) / 1e6
+    )
     assert ledger.attempts[1].cost.total_usd == pytest.approx((100 * 2 + 10 * 10) / 1e6)
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), usages), st.sampled_from([PRICED, UNKNOWN])), max_size=6), st.integers(1, 3)
+)
+def test_a_ledger_that_forgets_single_attempts_keeps_their_sums(rows, kept):
+    ledger = Ledger()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("everlog.chat.ledger.KEPT", kept)
+        for usage, model in rows:
+            place = ledger.begin(Attempt(provider="p", model=model, protocol="responses", began=EPOCH))
+            assert place == len(ledger) - 1
+            ledger.end(place, status="succeeded", usage=usage)
+    assert len(ledger) == len(rows)
+    assert len(ledger.attempts) <= kept
+    assert [one.usage for one in ledger.since(len(rows) - 1)] == [usage for usage, _ in rows[-1:]]
+    assert ledger.tokens() == sum_usages(usage for usage, _ in rows)
+    total, whole = ledger.cost(), sum_costs(rows)
+    assert [getattr(total, name) for name in ("input_usd", "total_usd")] == [
+        None if value is None else pytest.approx(value) for value in (whole.input_usd, whole.total_usd)
+    ]

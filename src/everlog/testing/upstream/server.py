@@ -83,7 +83,7 @@ class Upstream:
         self._models = models
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -106,6 +106,7 @@ class Upstream:
             self._server.shutdown()
             self._thread.join()
             self._server.server_close()
+            self._server.hang_up()
 
     def next(self, received: Received) -> tuple[Answer | Failure, int]:
         """Return what to do with a request, and its number."""
@@ -131,9 +132,10 @@ class Upstream:
 
     def stall(self, connection: socket.socket) -> None:
         """Wait until the client goes, or the upstream is closed."""
+        watch = select.poll()
+        watch.register(connection, select.POLLIN)
         while not self._closing.is_set():
-            readable, _, _ = select.select([connection], [], [], 0.02)
-            if readable:
+            if watch.poll(20):
                 with contextlib.suppress(OSError):
                     if connection.recv(1, socket.MSG_PEEK):
                         continue
@@ -154,6 +156,26 @@ class Upstream:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._connections: set[Any] = set()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Remember a connection while it is open."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection that is closed."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """Close what clients keep open for a next request, so that nobody waits for one."""
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Keep quiet: clients go away on purpose here."""
