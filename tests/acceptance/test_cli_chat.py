@@ -105,6 +105,24 @@ def test_what_the_model_opens_is_its_own_and_words_around_it_stand_apart(folder:
     ]
 
 
+def test_what_stands_for_older_words_and_whether_the_model_may_search_is_said_by_options(
+    folder: Everlog, upstream: Upstream
+):
+    done = folder("chat", "--past", "rolling", "--once", "one")
+    assert (done.status, done.err.count("\n")) == (0, 1)
+    assert "a summary needs a model" in done.err
+    folder.good("chat", "--past", "none", "--once", "two")
+    folder.good("chat", "--search", "--tokens", "500", "--once", "three")
+    tools = [{tool["function"]["name"] for tool in one.body.get("tools", ())} for one in upstream.requests]
+    assert tools == [set(), set(), {"zoom", "read", "date", "search"}]
+
+
+def test_no_word_of_the_conversation_is_in_what_is_logged(folder: Everlog):
+    done = folder("chat", "--debug", stdin=b"lighthouse refuse\nlighthouse stays\n")
+    assert (done.status, done.text.count("lighthouse")) == (1, 1)
+    assert "lighthouse" not in done.err
+
+
 def test_commands_look_at_the_memory_and_a_fork_is_gone_on_in(folder: Everlog):
     lines = ["one", "/zoom 0+2", "/read 1", "/view 300", "/search one", "/cost", "/status", "/fork", "two", "/fork sea"]
     found = documents(folder.good("chat", "--json", stdin="\n".join([*lines, "/help", "/quit", "three"]).encode()).out)

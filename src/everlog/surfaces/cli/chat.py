@@ -11,7 +11,7 @@ from everlog.surfaces import config
 from everlog.surfaces.cli import chat_commands, chat_lines, compactors, session
 from everlog.surfaces.cli.chat_screen import Documents, Plain, Terminal
 from everlog.surfaces.cli.chat_talk import Talk
-from everlog.surfaces.cli.compactors import Asked, Assume, BaseUrl, Protocol, Provider
+from everlog.surfaces.cli.compactors import Assume, BaseUrl, Protocol, Provider
 from everlog.surfaces.cli.console import is_terminal, note
 from everlog.surfaces.cli.entry import DONE
 from everlog.surfaces.cli.names import as_key
@@ -44,44 +44,55 @@ def as_past(word: str) -> Mode:
     return _PASTS[word]
 
 
+Named = Annotated[str, typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread; a new one is made.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Whom to talk with. Else EVERLOG_MODEL, else [chat] in everlog.toml.",
+        show_default=False,
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        "--tokens",
+        metavar="N",
+        min=MIN_BUDGET_BYTES // 4,
+        help="What memory may take of each prompt; 20,000 if nothing is said.",
+        show_default=False,
+    ),
+]
+Past = Annotated[
+    Any, typer.Option("--past", metavar="KIND", parser=as_past, help="Older words are shown as: tree, rolling, none.")
+]
+Search = Annotated[bool, typer.Option("--search", help="Let the model search for words, too.")]
+Builder = Annotated[
+    str | None,
+    typer.Option(
+        "--compactor",
+        metavar="NAME",
+        help="What writes the lines of the memory, as for `everlog pump`; extractive, without a model, if nothing is said.",
+        show_default=False,
+    ),
+]
+Once = Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, and end.", show_default=False)]
+
+
 def chat(
     context: typer.Context,
-    thread: Annotated[
-        str,
-        typer.Argument(metavar="THREAD", parser=as_key, help="Key of the thread; 'chat' if nothing is said."),
-    ] = "chat",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Whom to talk with. Else EVERLOG_MODEL, else [chat] in everlog.toml.",
-            show_default=False,
-        ),
-    ] = None,
+    thread: Named = "chat",
+    model: Model = None,
     provider: Provider = None,
     protocol: Protocol = None,
     base_url: BaseUrl = None,
     assume_model_exists: Assume = False,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--tokens",
-            metavar="N",
-            min=MIN_BUDGET_BYTES // 4,
-            help="What memory may take of each prompt; 20,000.",
-            show_default=False,
-        ),
-    ] = None,
-    past: Annotated[
-        Any,
-        typer.Option("--past", metavar="KIND", parser=as_past, help="Older words are shown as: tree, rolling, none."),
-    ] = "tree",
-    search: Annotated[bool, typer.Option("--search", help="Let the model search for words, too.")] = False,
-    compactor: Asked = None,
-    once: Annotated[
-        str | None, typer.Option("--once", metavar="TEXT", help="Say this, and end.", show_default=False)
-    ] = None,
+    tokens: Tokens = None,
+    past: Past = "tree",
+    search: Search = False,
+    compactor: Builder = None,
+    once: Once = None,
 ) -> int:
     """Talk with a model that forgets nothing.
 

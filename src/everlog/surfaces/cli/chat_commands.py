@@ -114,6 +114,7 @@ def _status(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface o
     pairs: dict[str, JSON] = {
         "thread": talk.memory.key,
         "messages": length,
+        "model": talk.model,
         "epoch": status.epoch,
         "opened for": status.reason,
         "next epoch": status.turns_when,
@@ -141,7 +142,10 @@ def _fork(talk: Talk, rest: str) -> Answer:
 
 def _help(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface of commands
     rows = [(command.usage, command.about) for command in COMMANDS.values()]
-    rows += [("/quit", "End; so does Ctrl-D."), ("\\", "At the end of a line: what is said goes on in the next.")]
+    rows += [
+        ("/quit", "End; so does Ctrl-D. Ctrl-C stops an answer."),
+        ("\\", "At the end of a line: what is said goes on in the next."),
+    ]
     width = max(len(usage) for usage, _ in rows)
     return Answer(text="\n".join(f"{usage:<{width}}  {about}" for usage, about in rows), value=dict(rows))
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from everlog.errors import Mistake
+from everlog.surfaces.cli.chat_commands import is_command
 from everlog.surfaces.cli.console import is_terminal
 
 PROMPT, MORE = "> ", ". "
@@ -43,7 +44,7 @@ def _typed() -> Iterator[str]:
     while True:
         try:
             words = input(PROMPT)
-            while words.endswith("\\") or _more_comes():
+            while words.endswith("\\") or (not is_command(words) and _more_comes()):
                 words = f"{words.removesuffix(chr(92))}\n{input(MORE)}"
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")

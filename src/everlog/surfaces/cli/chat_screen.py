@@ -28,6 +28,9 @@ from everlog.surfaces.cli.output import document
 
 _ASIDE = "; `detail` of this error has its words"
 
+LEAST_USD = 0.0001
+"""The least money that is told exactly."""
+
 _AGAIN = "say it again in a while"
 
 _ADVICE: tuple[tuple[type[ProviderTrouble], str], ...] = (
@@ -145,7 +148,7 @@ def footer(turn: Turn) -> str:
         read = f" ({100 * (usage.cache_read or 0) // tokens} % read from cache)" if tokens and usage.cache_read else ""
         parts.append(f"{tokens:,} in{read}, {usage.output or 0:,} out")
     if turn.cost.total_usd:
-        parts.append(f"${turn.cost.total_usd:.4f}")
+        parts.append(f"${turn.cost.total_usd:.4f}" if turn.cost.total_usd >= LEAST_USD else f"under ${LEAST_USD}")
     if turn.reply is not None and turn.after.epoch is not None:
         parts.append(f"epoch {turn.after.epoch}{f', turned: {turn.turned}' if turn.turned else ''}")
     if isinstance(turn.error, Cancelled):

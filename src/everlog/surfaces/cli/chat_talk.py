@@ -80,13 +80,16 @@ class Talk:
             return 0
 
     @property
+    def model(self) -> str:
+        """Whom one talks with: provider and id."""
+        chat = self.memory.chat
+        return f"{chat.wires[0][0]}/{chat.model.id}"
+
+    @property
     def greeting(self) -> str:
         """What is said when it begins: which thread it is, and with whom."""
-        state = self.memory.chat
         there = count(self.length, "message") if self.length else "new"
-        return (
-            f"{self.memory.key} ({there}), with {state.wires[0][0]}/{state.model.id}; /help says what else can be typed"
-        )
+        return f"{self.memory.key} ({there}), with {self.model}; /help says what else can be typed"
 
     def say(self, words: str, on_chunk: Callable[[Chunk], None]) -> None:
         """Say something; `last` is what it came to, also where it fails.
