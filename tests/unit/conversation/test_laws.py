@@ -5,8 +5,9 @@ What each request held is read from the wire; what was said is what the test kno
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, assert_never
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from everlog import BadRequest, Chat, Everlog, StoreUnavailable
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.context import rows
-from everlog.store import open_store
+from everlog.store import Unit, open_store
 from everlog.testing import failpoints
 from everlog.testing.upstream import Answer, Refused, Upstream
 
@@ -144,7 +145,10 @@ def fail(name: str, away: frozenset[str]) -> None:
         raise DOWN
 
 
-def act(upstream: Upstream, actions: list[Any], told: deque[Any]) -> Talk:
+Action = Say | Restart | Fork
+
+
+def act(upstream: Upstream, actions: list[Action], told: deque[Any]) -> Talk:
     talk = Talk(upstream, Everlog(open_store(":memory:")), told)
     talk.attach("k")
     for one in actions:
@@ -155,19 +159,17 @@ def act(upstream: Upstream, actions: list[Any], told: deque[Any]) -> Talk:
                 talk.attach(talk.memory.key)
             case Fork(back):
                 talk.fork(back)
+            case _:
+                assert_never(one)
     return talk
 
 
 def requests(talk: Talk) -> list[tuple[Any, ...]]:
     """Thread, consumer and epoch of each request, in order."""
     store, home = talk.home.store, talk.home
-    found = [
-        row
-        for thread in dict(home.keys())
-        for row in store.read(
-            home.name, lambda unit, thread=thread: unit.rows(rows.REQUESTS, thread=thread, limit=1_000)
-        )
-    ]
+    found: list[tuple[Any, ...]] = []
+    for thread in dict(home.keys()):
+        found += store.read(home.name, partial(Unit.rows, statement=rows.REQUESTS, thread=thread, limit=1_000))
     return [(row[1], row[5], row[6]) for row in sorted(found, key=lambda row: row[2])]
 
 
