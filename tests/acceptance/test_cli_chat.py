@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import pty
@@ -115,6 +116,18 @@ def test_what_stands_for_older_words_and_whether_the_model_may_search_is_said_by
     folder.good("chat", "--search", "--tokens", "500", "--once", "three")
     tools = [{tool["function"]["name"] for tool in one.body.get("tools", ())} for one in upstream.requests]
     assert tools == [set(), set(), {"zoom", "read", "date", "search"}]
+
+
+def test_a_conversation_goes_on_past_its_budget_and_says_when_the_prompt_is_begun_anew(folder: Everlog):
+    lines = "\n".join(f"turn {n} {'word ' * 30}{n}" for n in range(12)).encode()
+    found = documents(folder.good("chat", "--tokens", "300", "--json", stdin=lines).out)
+    epochs = [one["epoch"] for one in found]
+    assert epochs == sorted(epochs)
+    assert epochs[-1] >= 2
+    changes = [one["turned"] is not None for one in found[1:]]
+    assert changes == [now != before for before, now in itertools.pairwise(epochs)]
+    assert {one["turned"] for one in found} <= {None, "full", "landed", "estimate"}
+    assert len(kept(folder)) == 24
 
 
 def test_no_word_of_the_conversation_is_in_what_is_logged(folder: Everlog):
