@@ -42,6 +42,7 @@ def test_there_is_a_benchmark_for_each_number_that_was_promised():
         "scan",
         "search",
         "startup",
+        "turns",
         "writers",
     } <= set(NAMES)
 
