@@ -1,16 +1,21 @@
 """What counts as a command of `everlog chat`, and the one line that a turn comes to."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from everlog import MemoryStatus
+import everlog
+from everlog import Chat, Everlog, MemoryStatus, StoreUnavailable, UnknownThread
 from everlog.chat.cost import Cost
 from everlog.chat.message import user_message
 from everlog.protocols.exchange import Usage
 from everlog.surfaces.cli.chat_commands import is_command, is_end
 from everlog.surfaces.cli.chat_screen import footer
-from everlog.surfaces.cli.chat_talk import Turn
+from everlog.surfaces.cli.chat_talk import Talk, Turn
+from everlog.testing import failpoints
+from everlog.testing.upstream import Answer, Upstream
 
 
 def status(**changes) -> MemoryStatus:
@@ -79,3 +84,55 @@ def test_the_line_of_a_turn_says_why_the_prompt_was_begun_anew_and_what_is_missi
         "the oldest 12 messages not in the prompt",
     ]
     assert turn(status(epoch=None), after).turned is None, "the first here has none to differ from"
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with Upstream(lambda received: Answer(text=received.body["messages"][-1]["content"])) as upstream:
+        yield upstream
+
+
+def talk(home: Everlog, upstream: Upstream) -> Talk:
+    partner = Chat("m-1", base_url=upstream.url)
+    return Talk(home, home.attach(partner.fresh, key="sea", pump="none"))
+
+
+def away(name: str) -> None:
+    """The database is away, whatever is done."""
+    raise StoreUnavailable("the disk is gone")
+
+
+def test_what_could_not_be_recorded_when_a_conversation_ends_waits_for_the_next(
+    upstream: Upstream, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with everlog.open(tmp_path / "everlog.db") as home:
+        with failpoints._listening(away), talk(home, upstream) as first:
+            first.say("one", lambda chunk: None)
+            assert first.last.missing == ["asked without the memory", "2 messages not recorded yet"]
+        assert "what waited is recorded by now, or when" in capsys.readouterr().err
+        with talk(home, upstream) as second:
+            second.say("two", lambda chunk: None)
+            assert second.last.missing == []
+        assert [one.text for one in home.thread("sea").entries()] == ["one", "one", "two", "two"]
+
+
+def test_what_nothing_can_keep_is_said_to_be_lost(upstream: Upstream):
+    with (
+        everlog.open(":memory:") as home,
+        pytest.raises(StoreUnavailable, match="2 messages could not be recorded"),
+        failpoints._listening(away),
+        talk(home, upstream) as only,
+    ):
+        only.say("one", lambda chunk: None)
+
+
+def test_a_fork_gets_the_next_free_name(upstream: Upstream):
+    with everlog.open(":memory:") as home, talk(home, upstream) as only:
+        with pytest.raises(UnknownThread):
+            only.fork()
+        only.say("one", lambda chunk: None)
+        for key in ("sea-2", "sea-2-2"):
+            only.fork()
+            assert only.memory.key == key
+        only.fork("other")
+        assert (only.memory.key, only.length) == ("other", 2)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from everlog import ChatMessage, Chunk, Everlog, EverlogError, Memory, MemoryStatus, UnknownThread
+from everlog import ChatMessage, Chunk, Everlog, EverlogError, Memory, MemoryStatus, StoreUnavailable, UnknownThread
 from everlog.chat.cost import Cost, sum_usages
 from everlog.protocols.exchange import Usage
+from everlog.surfaces.cli.console import note
 from everlog.surfaces.cli.output import count
 
 LAST_LINES_S = 3.0
@@ -61,6 +62,7 @@ class Talk:
     def __init__(self, home: Everlog, memory: Memory) -> None:
         self.home = home
         self.memory = memory
+        self._memories = [memory]
         self._last: Turn | None = None
         self._ends = ExitStack()
         self._ends.callback(memory.close)
@@ -136,6 +138,7 @@ class Talk:
             Conflict: there is such a thread.
         """
         self.memory = self.memory.fork(key=key or self._free_key())
+        self._memories.append(self.memory)
         self._ends.callback(self.memory.close)
 
     def _free_key(self) -> str:
@@ -148,8 +151,19 @@ class Talk:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        waited = self._waiting()
         with self._ends, suppress(KeyboardInterrupt):  # another Ctrl-C waits no longer
             self.settle()
+        lost = self._waiting()
+        if lost and error is None:
+            raise StoreUnavailable(
+                f"{count(lost, 'message')} could not be recorded, and nothing keeps them: they are lost"
+            )
+        if waited and not lost:
+            note("what waited is recorded by now, or when a conversation in the same thread begins")
+
+    def _waiting(self) -> int:
+        return sum(memory.status().waiting for memory in self._memories)
 
 
 class _stopped_by_ctrl_c:  # noqa: N801 -- reads as what it does
