@@ -1,18 +1,18 @@
 """Compiling: from an epoch and what was said since its cut to the prompt, or to the next epoch and its prompt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from everlog.clock import new_id
 from everlog.context import budget as budgets
-from everlog.context.codec import weigh
+from everlog.context.codec import FRAME_BYTES, weigh
 from everlog.context.drafts import Draft, drafted, items, newest_bytes
-from everlog.context.keepers import Folded, Seen
+from everlog.context.keepers import Seen
 from everlog.context.marks import marked
 from everlog.context.opening import divide
 from everlog.context.past import PAIR_BYTES
-from everlog.context.pieces import Shape, clipped_held, size_of
+from everlog.context.pieces import Shape, clipped_held
 from everlog.context.reading import Reading
 from everlog.context.rounds import Round
 from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
@@ -134,22 +134,20 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
             cut_into,
             cut=start,
             open_at=terms.open_at,
-            low=low,
             past=known,
             keep=None if reason in FOLDING else budget * numerator // denominator,
             recent=terms.recent,
         )
-
-        def fold(budget: int) -> Folded:
-            room = divided(budget=budget)
-            return reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
-
-        folded, repeat = _folded(reading, old, fold, budget=budget, shape=shape)
+        room = divided(budget=budget, low=low)
+        repeat = _repeat(reading, old, room.cut)
+        if repeat is not None and (terms.open_at is None or repeat < terms.open_at):
+            spare = shape.clip + FRAME_BYTES  # what the repeated message of a closed turn may take
+            room = divided(budget=budget - spare, low=max(0, low - spare))
+        folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
         past, cut = folded.past, folded.cut
     else:
         cut = max(whole, start)
         past = reading.keeper.grow(before_past, cut, budget=budget - PAIR_BYTES, low=low)
-        repeat = _repeat(reading, old, cut)
     now = unit.now
     epoch = Epoch(
         n=0 if reading.newest is None else reading.newest.n + 1,
@@ -162,7 +160,7 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
         renderer=terms.consumer.renderer,
         past=past,
         cut=cut,
-        repeat=repeat,
+        repeat=_repeat(reading, old, cut),
         whole=whole,
         head_hash=reading.head_hash,
         tools_hash=reading.tools_hash,
@@ -173,21 +171,6 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
     held = [] if before is None else _carried(before.held, epoch, terms.open_at)
     draft = drafted(reading, epoch, held, [entry for entry in entries if entry.i >= cut])
     return _finished(reading, draft, before=None, turned=reason)
-
-
-def _folded(
-    reading: Reading, old: Epoch | None, fold: Callable[[int], Folded], *, budget: int, shape: Shape
-) -> tuple[Folded, int | None]:
-    """Return the past, and the question that is repeated behind it; in a turn that is closed, that is memory's own."""
-    kept = 0
-    while True:
-        folded = fold(budget - kept)
-        repeat = _repeat(reading, old, folded.cut)
-        entry = None if repeat is None else reading.entry(repeat)
-        taken = size_of(entry, shape) if entry is not None and entry.i < shape.whole else 0
-        if taken <= kept:
-            return folded, repeat
-        kept = taken
 
 
 def _inside(cut_into: Sequence[Round], open_at: int | None, room: int) -> int | None:

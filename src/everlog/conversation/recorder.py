@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from everlog import context as contexts
 from everlog.chat.ledger import NOTHING, Attempt
-from everlog.clock import new_id
+from everlog.clock import monotonic, new_id
 from everlog.context import Context, Mode, Terms
 from everlog.conversation import gate, leftovers, units
 from everlog.conversation.spool import Spool
@@ -23,6 +23,11 @@ from everlog.errors import Busy, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
 from everlog.pump.claim import LeaseLost
 from everlog.store import Store, Unit
+
+T = TypeVar("T")
+
+SLOW_S = 1.0
+"""A database that fails after a longer wait is left alone for as long, so that a turn waits for it once and not at each act."""
 
 
 class Recorder:
@@ -39,6 +44,7 @@ class Recorder:
         self._mode = mode
         self._unpaid: list[Attempt] = []
         self._leftovers: list[Path] = []
+        self._rests_until = 0.0
         self._retake = False
         """Whether the thread may still be taken by an earlier turn, which could not let go of it."""
         self._lock = threading.RLock()
@@ -119,7 +125,8 @@ class Recorder:
             self.drain(turn)
             if self.thread is None or not turn.is_stored:
                 return None
-            return contexts.prepare(self.store, self.tenant, self.thread, replace(terms, open_at=turn.at))
+            thread, whole = self.thread, replace(terms, open_at=turn.at)
+            return self.reach(lambda: contexts.prepare(self.store, self.tenant, thread, whole))
         except PASSES as error:
             self._trouble.note("prepare", error)
             return None
@@ -204,8 +211,25 @@ class Recorder:
             if leftovers.keep(self.store, self.tenant, self.key, self.spool.waiting):
                 self.spool.clear()
 
+    def reach(self, act: Callable[[], T]) -> T:
+        """Do something with the database, unless it was waited for in vain a moment ago.
+
+        Raises:
+            StoreUnavailable: it cannot be reached, or was not a moment ago.
+        """
+        if monotonic() < self._rests_until:
+            raise StoreUnavailable("the database was waited for in vain a moment ago; it is tried again later")
+        began = monotonic()
+        try:
+            return act()
+        except PASSES:
+            took = monotonic() - began
+            if took > SLOW_S:
+                self._rests_until = monotonic() + took
+            raise
+
     def _write(self, act: Callable[[Unit], Any], *, name: str) -> Any:
-        return self.store.write(self.tenant, act, name=name)
+        return self.reach(lambda: self.store.write(self.tenant, act, name=name))
 
 
 def _is_paid(attempt: Attempt) -> bool:

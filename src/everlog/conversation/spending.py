@@ -40,7 +40,8 @@ class Purse:
         if thread is None:
             return self._known
         try:
-            found = self._recorder.store.read(self._recorder.tenant, partial(log.spent, thread=thread))
+            store, act = self._recorder.store, partial(log.spent, thread=thread)
+            found = self._recorder.reach(lambda: store.read(self._recorder.tenant, act))
         except PASSES:
             return self._known
         unpriced = sum(one.unpriced for one in found.values())
