@@ -272,7 +272,9 @@ def spoken(body: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     for item in body.get("messages", body.get("input", ())):
         content = item.get("content")
-        found += [(item.get("role", ""), part) for part in texts(content if content is not None else item.get("output"))]
+        found += [
+            (item.get("role", ""), part) for part in texts(content if content is not None else item.get("output"))
+        ]
         calls = [call["function"] for call in item.get("tool_calls") or ()]
         found += [("", call["name"] + call["arguments"]) for call in calls]
         if item.get("type") == "function_call":
@@ -350,7 +352,7 @@ def test_a_conversation_crosses_epochs_in_two_processes_one_of_them_inside_a_tur
 def test_whatever_happens_prompts_grow_at_their_end_within_their_budget_and_the_log_is_true(speaking: type[Speaking]):
     long = settings.get_current_profile_name() == "long"
     effort = settings(
-        max_examples=int(__import__("os").environ.get("N","60")) if long else 5,
+        max_examples=int(__import__("os").environ.get("N", "60")) if long else 5,
         stateful_step_count=40 if long else 12,
         deadline=None,
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
