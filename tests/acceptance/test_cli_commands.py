@@ -162,7 +162,7 @@ def test_doctor_says_what_keeps_the_database_shut(everlog: Everlog):
     assert [(one["name"], one["state"]) for one in done.json["checks"]] == [
         ("database", "ok"),
         ("compactor", "ok"),
-        ("tables", "fail"),
+        ("open", "fail"),
     ]
     assert not list(everlog.home.iterdir())
 
