@@ -1,6 +1,7 @@
 """What a request is compiled from, read in one unit: the epoch, what was said since its cut, what is held for it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from everlog import log
@@ -113,4 +114,5 @@ class Reading:
         if epoch.cut > shared or (epoch.cut == shared and epoch.repeat is not None):
             return None, [], "fork"
         held = stored.held_for(self.unit, parent, consumer, epoch.n)
-        return epoch, [one for one in held if one.position + one.covers <= shared], "fork"
+        ours = replace(epoch, whole=min(epoch.whole, shared))  # what the parent said after the fork is not said here
+        return ours, [one for one in held if one.position + one.covers <= shared], "fork"
