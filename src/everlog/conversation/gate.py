@@ -50,6 +50,27 @@ class Places:
 PLACES = Places()
 
 
+class Ticket:
+    """A way in that may be given up while another thread is still on it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_used = False
+        self._is_given_up = False
+
+    def use(self) -> bool:
+        """Note that one is in; return False if it was given up before, so that what was taken must be let go of."""
+        with self._lock:
+            self._is_used = not self._is_given_up
+            return self._is_used
+
+    def give_up(self) -> bool:
+        """Take the way no more; say whether one is in already, so that what was taken must be let go of here."""
+        with self._lock:
+            self._is_given_up = True
+            return self._is_used
+
+
 def take(unit: Unit, thread: str, *, retake: bool = False) -> Lease | None:
     """Take a thread on for a turn, within a unit; None while another process has it.
 

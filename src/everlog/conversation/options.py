@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from everlog import log
 from everlog.chat.options import refuse_unknown
 from everlog.context import MIN_BUDGET_BYTES, Mode
 from everlog.errors import BudgetTooSmall, Mistake, expect, expect_number
@@ -99,6 +100,8 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         ),
     )
     _check(made, wishes.get("tail"))
+    for value in (made.origin.user, made.origin.session, made.origin.project):
+        log.check_id(value)
     return made
 
 

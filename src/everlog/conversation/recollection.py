@@ -29,6 +29,12 @@ class Recollection:
         self._budget = context.epoch.budget
         self._closed, self._open = [], []
 
+    def forget(self) -> None:
+        """Forget all of it: some of it was erased."""
+        self.context = None
+        self._pieces, self._budget = (), 0
+        self._closed, self._open = [], []
+
     def add(self, said: Sequence[Said]) -> None:
         """Keep what was said."""
         self._open += said
