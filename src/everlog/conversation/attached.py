@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, Self
 
 from everlog import context as contexts
+from everlog import log
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.context import Context
-from everlog import log
 from everlog.conversation import asking
 from everlog.conversation.bench import Bench
 from everlog.conversation.costs import Costs

@@ -83,7 +83,7 @@ class Backlog:
 
     def forget(self) -> bool:
         """Drop all of it: the thread was erased; say whether there was any."""
-        dropped = self.spool.drop(lambda one: True)
+        dropped = self.spool.clear()
         if dropped:
             self._trouble.count("record", "Erased", dropped=_count(dropped))
         leftovers.drop(self._files)

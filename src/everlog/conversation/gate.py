@@ -5,6 +5,7 @@ runs, and free at once where its process is gone.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
@@ -31,10 +32,13 @@ class Places:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken: set[Hashable] = set()
+        self._process = os.getpid()
 
     def take(self, names: Iterable[Hashable]) -> bool:
         """Take all of the names, or none."""
         wanted = set(names)
+        if self._process != os.getpid():  # a fork has none of the turns of its parent
+            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), set()
         with self._lock:
             if wanted & self._taken:
                 return False

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TypeAlias
 
 from everlog import jsonl, log
 from everlog.clock import EPOCH
 from everlog.conversation.spool import Waiting
 from everlog.conversation.trouble import PASSES
-from everlog.errors import Damaged, Erased, EverlogError, KeyTrouble
+from everlog.errors import Damaged, Erased, EverlogError, KeyTrouble, expect
 from everlog.log import NewTurn, TurnState
 from everlog.messages import JSON, Entry, Message, Origin
 from everlog.store import Store, aside
@@ -28,7 +29,7 @@ _logger = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["waiting", "refused"]
 """What the next program records, and what no program ever will."""
 
-_UNREADABLE = (Damaged, ValueError, KeyError, TypeError)
+_UNREADABLE = (Damaged, ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,9 @@ def _write(store: Store, name: str, thread: str | None, waiting: Sequence[Waitin
 
 def _read(store: Store, path: Path) -> tuple[str | None, list[Waiting]]:
     kept = json.loads(text_of(aside.read(store, path)))
-    return kept["thread"], [_parse(one) for one in kept["waiting"]]
+    thread, waiting = kept["thread"], [_parse(one) for one in kept["waiting"]]
+    expect(thread, (str, NoneType), "the id of a thread is a str")
+    return thread, waiting
 
 
 def _render(one: Waiting) -> JSON:
@@ -194,4 +197,10 @@ def _parse(value: dict[str, Any]) -> Waiting:
         more=value["more"],
         origin=Origin(**value["origin"]),
     )
-    return Waiting(turn=turn, of=value["of"], number=value["number"], after=value["after"])
+    log.check([turn] if turn.messages or not turn.more else [])
+    one = Waiting(turn=turn, of=value["of"], number=value["number"], after=value["after"])
+    expect(one.of, str, "the name of a turn is a str")
+    expect(turn.more, bool, "whether it goes on with a turn is True or False")
+    for number in (one.number, one.after):
+        expect(number, (int, NoneType), "a place in a thread is an int")
+    return one

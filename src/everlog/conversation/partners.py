@@ -47,6 +47,7 @@ class Partner:
         self._required = required
         self._reserved = reserved
         self._given = given
+        self._options = options
         self._make: Callable[[], Chat | AsyncChat] | None = _maker(given, options)
         self._chat = self.allow(given if self._make is None else self._make())
         self._is_fresh = True
@@ -70,9 +71,7 @@ class Partner:
         """Return whom a fork talks with: the same chat if it was given, else one of its own."""
         if self._make is None:
             return self
-        made = copy(self)
-        made._chat, made._is_fresh = self.allow(self._make()), True
-        return made
+        return Partner(self._given, options=self._options, required=self._required, reserved=self._reserved)
 
     def next(self) -> Chat | AsyncChat:
         """Return the chat of the next turn, checked again: it may have been changed since."""

@@ -5,32 +5,29 @@ a spool, and goes in before anything that was said later (`backlog.py`). All of 
 One act runs at a time, also where a task was cancelled and its act goes on in a thread of a worker.
 """
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
 
 from everlog import context as contexts
 from everlog import log
 from everlog.chat.ledger import NOTHING, Attempt
-from everlog.clock import monotonic, new_id
+from everlog.clock import new_id
 from everlog.context import Context, Mode, Terms
 from everlog.conversation import gate, units
 from everlog.conversation.backlog import Backlog
+from everlog.conversation.holding import Holding
+from everlog.conversation.reach import Reach
 from everlog.conversation.spool import Spool, Waiting
 from everlog.conversation.trouble import PASSES, Trouble
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Busy, Erased, EverlogError, Mistake, StoreUnavailable
+from everlog.errors import Busy, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
 from everlog.messages import Origin
-from everlog.pump.claim import Lease, LeaseLost
-from everlog.store import Store, Unit
-
-T = TypeVar("T")
-
-SLOW_S = 1.0
-"""A database that fails after a longer wait is left alone for as long, so that a turn waits for it once and not at each act."""
+from everlog.pump.claim import LeaseLost
+from everlog.store import Store
 
 
 class Recorder:
@@ -40,18 +37,28 @@ class Recorder:
         self.store = store
         self.tenant = tenant
         self.key = key
-        self.thread: str | None = None
-        """Our id of the thread; None until it is known."""
         self.backlog = Backlog(store, tenant, key, trouble, mode)
+        self.database = Reach(store, tenant)
+        self._holding = Holding(self.database, key, self.backlog)
         self._trouble = trouble
         self._mode = mode
         self._unpaid: list[Attempt] = []
-        self._rests_until = 0.0
-        self._retake = False
-        """Whether the thread may still be taken by an earlier turn, which could not let go of it."""
         self._under_way: Turn | None = None
         self._is_left = False
-        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._in_turn = threading.RLock()
+
+    @property
+    def thread(self) -> str | None:
+        """Our id of the thread; None until it is known."""
+        return self._holding.thread
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """Held during each act; a fork has none of the acts of its parent."""
+        if self._process != os.getpid():
+            self._process, self._in_turn, self._under_way = os.getpid(), threading.RLock(), None
+        return self._in_turn
 
     @property
     def spool(self) -> Spool:
@@ -63,11 +70,6 @@ class Recorder:
         """Requests that are paid for, and not in the database yet."""
         with self._lock:
             return (*self._unpaid, *(paid for one in self.spool.waiting for paid in one.unpaid))
-
-    @property
-    def _known(self) -> str:
-        assert self.thread is not None, "a turn that was begun in the database has a thread"
-        return self.thread
 
     def new_key(self) -> str:
         """Return a client key for a turn: stored once, however often it is tried."""
@@ -95,7 +97,9 @@ class Recorder:
             self.spool.abort(turn.name)
             try:
                 if turn.number is not None:
-                    self._write(partial(units.abort, thread=self._known, number=turn.number), name="turn.abort")
+                    self.database.write(
+                        partial(units.abort, thread=self._holding.known, number=turn.number), name="turn.abort"
+                    )
             except EverlogError as error:  # the next turn closes it
                 self._trouble.note("record", error)
             finally:
@@ -120,13 +124,15 @@ class Recorder:
     def _begun(self, turn: Turn) -> bool:
         try:
             if self.spool.first is not None:
-                if not self._take(turn):
+                if not self._holding.take(turn):
                     return False
-                self.drain(turn)
+                self._holding.drain(turn)
             if turn.lease is None:
                 return self._begun_at_once(turn)
-            then = partial(units.begin, thread=self._known, opening=turn.opening, mode=self._mode, lease=turn.lease)
-            turn.number, turn.at = self._write(then, name="turn.begin")
+            then = partial(
+                units.begin, thread=self._holding.known, opening=turn.opening, mode=self._mode, lease=turn.lease
+            )
+            turn.number, turn.at = self.database.write(then, name="turn.begin")
             turn.next = turn.at + len(turn.opening.messages)
         except PASSES as error:
             if self.spool.is_full:
@@ -135,7 +141,7 @@ class Recorder:
                 ) from error
             self._trouble.note("record", error)
             self.spool.add(Waiting(turn=turn.opening, of=turn.name))
-            self._retake = True
+            self._holding.retakes = True
         return True
 
     def _begun_at_once(self, turn: Turn) -> bool:
@@ -145,49 +151,32 @@ class Recorder:
             thread=self.thread,
             opening=turn.opening,
             mode=self._mode,
-            retake=self._retake,
+            retake=self._holding.retakes,
         )
-        found = self._write(begin, name="turn.begin")
+        found = self.database.write(begin, name="turn.begin")
         if found is None:
             return False
-        self.thread, lease, turn.number, turn.at = found
+        self._holding.thread, lease, turn.number, turn.at = found
         turn.next = turn.at + len(turn.opening.messages)
-        self._hold(turn, lease)
+        self._holding.hold(turn, lease)
         return True
 
     def _reopened(self, turn: Turn) -> bool:
         try:
             if self.spool.first is not None:
-                if not self._take(turn):
+                if not self._holding.take(turn):
                     return False
-                self.drain(turn)
+                self._holding.drain(turn)
                 return True
-            act = partial(units.reopen, thread=self._known, number=turn.number, retake=self._retake)
-            lease = self._write(act, name="turn.begin")
+            act = partial(units.reopen, thread=self._holding.known, number=turn.number, retake=self._holding.retakes)
+            lease = self.database.write(act, name="turn.begin")
             if lease is not None:
-                self._hold(turn, lease)
+                self._holding.hold(turn, lease)
         except PASSES as error:
             self._trouble.note("record", error)
-            self._retake = True
+            self._holding.retakes = True
             return True
         return lease is not None
-
-    def _take(self, turn: Turn) -> bool:
-        """Take the thread on for a turn, before what waits is recorded; return False while another process has it."""
-        act = partial(units.take, key=self.key, thread=self.thread, retake=self._retake)
-        try:
-            found = self._write(act, name="turn.take")
-        except Erased:
-            self.backlog.forget()
-            raise
-        if found is not None:
-            self.thread, lease = found
-            self._hold(turn, lease)
-        return found is not None
-
-    def _hold(self, turn: Turn, lease: Lease) -> None:
-        self._retake = False
-        turn.lease, turn.beats = lease, gate.Heartbeat(self.store, lease)
 
     def left_open(self, origin: Origin) -> Turn:
         """Return the turn that the thread was left in.
@@ -195,12 +184,13 @@ class Recorder:
         Raises:
             Mistake: none is open.
         """
-        self.drain(None)
+        with self._lock:
+            self._holding.drain(None)
         found = self.store.read(self.tenant, partial(units.left_open, key=self.key))
         if found is None:
             raise Mistake("no turn waits to go on; begin one with turn(…)")
         row, opened, first, held = found
-        self.thread = row.id
+        self._holding.thread = row.id
         turn = Turn(NewTurn(messages=(first,), state=TurnState.OPEN, origin=origin), self.new_key())
         turn.number, turn.at, turn.next, turn.held = opened.turn, opened.first, row.next, held
         turn.said = row.next - opened.first - 1
@@ -208,15 +198,16 @@ class Recorder:
 
     def prepare(self, turn: Turn, terms: Terms) -> Context | None:
         """Compile the next request; None if that is to be done without the database."""
-        try:
-            self.drain(turn)
-            if self.thread is None or not turn.is_stored:
+        with self._lock:
+            try:
+                self._holding.drain(turn)
+                if self.thread is None or not turn.is_stored:
+                    return None
+                thread, whole = self.thread, replace(terms, open_at=turn.at)
+                return self.database.reach(lambda: contexts.prepare(self.store, self.tenant, thread, whole))
+            except PASSES as error:
+                self._trouble.note("prepare", error)
                 return None
-            thread, whole = self.thread, replace(terms, open_at=turn.at)
-            return self.reach(lambda: contexts.prepare(self.store, self.tenant, thread, whole))
-        except PASSES as error:
-            self._trouble.note("prepare", error)
-            return None
 
     def record(self, turn: Turn, piece: Piece) -> None:
         """Record what was said in a turn, and what becomes of it; a piece that is on its way already, only once.
@@ -243,11 +234,13 @@ class Recorder:
             turn.said += len(piece.messages)
             unpaid = tuple(self._unpaid)
             try:
-                self.drain(turn)
+                self._holding.drain(turn)
                 if not turn.is_stored:
                     raise StoreUnavailable("what the turn began with is not stored yet")
-                act = partial(units.record, thread=self._known, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode)
-                turn.next = self._write(act, name="turn.record")
+                act = partial(
+                    units.record, thread=self._holding.known, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode
+                )
+                turn.next = self.database.write(act, name="turn.record")
             except LeaseLost:
                 raise Busy(
                     "another turn of this thread was begun meanwhile, here or in another process; what was said in this "
@@ -270,44 +263,11 @@ class Recorder:
     def release(self, turn: Turn) -> None:
         """Let go of the thread."""
         with self._lock:
-            self._let_go(turn)
+            self._holding.let_go(turn)
             if self._under_way is turn:
                 self._under_way = None
                 if self._is_left:
                     self.leave()
-
-    def _let_go(self, turn: Turn) -> None:
-        if turn.beats is not None:
-            turn.beats.stop()
-        if turn.lease is not None:
-            try:
-                self._write(partial(units.release, lease=turn.lease), name="turn.release")
-            except EverlogError:
-                self._retake = True  # for others it ends by time, or with this process
-        turn.lease = turn.beats = None
-
-    def drain(self, turn: Turn | None) -> None:
-        """Record what waits; of a turn under way that waits, note where it stands.
-
-        Raises:
-            Erased: the thread, or a turn of which something waits, was erased; that is dropped.
-            StoreUnavailable: it cannot be recorded yet.
-        """
-        with self._lock:
-            first = self.spool.first
-            if first is None:
-                return
-            holder = turn or Turn(first.turn, first.of)
-            try:
-                if holder.lease is None and not self._take(holder):
-                    raise StoreUnavailable("another process is at this thread; what waits is recorded later")
-                self.backlog.put(turn, self._known, holder, self._write)
-            except LeaseLost:
-                self._let_go(holder)
-                raise StoreUnavailable("another process took this thread over; what waits is recorded later") from None
-            finally:
-                if turn is None:
-                    self._let_go(holder)
 
     def forget(self, user: str | None) -> bool:
         """Drop what waits of an end user, or all of it: it was erased; say whether there was any."""
@@ -318,7 +278,7 @@ class Recorder:
 
     def take_leftovers(self) -> None:
         """Take in what programs before this one could not record; that of a thread which was erased since is dropped."""
-        self.thread = self.backlog.take_in()
+        self._holding.thread = self.backlog.take_in()
 
     def close(self) -> None:
         """Record what waits, or keep it in a file, before the database is closed; a turn under way does that at its end."""
@@ -332,30 +292,10 @@ class Recorder:
         if self.spool.first is None:
             return
         try:
-            self.drain(None)
+            self._holding.drain(None)
         except EverlogError as error:
             self._trouble.note("record", error, waiting=self.spool.messages)
             self.backlog.keep(self.thread)
-
-    def reach(self, act: Callable[[], T]) -> T:
-        """Do something with the database, unless it was waited for in vain a moment ago.
-
-        Raises:
-            StoreUnavailable: it cannot be reached, or was not a moment ago.
-        """
-        if monotonic() < self._rests_until:
-            raise StoreUnavailable("the database was waited for in vain a moment ago; it is tried again later")
-        began = monotonic()
-        try:
-            return act()
-        except PASSES:
-            took = monotonic() - began
-            if took > SLOW_S:
-                self._rests_until = monotonic() + took
-            raise
-
-    def _write(self, act: Callable[[Unit], Any], *, name: str) -> Any:
-        return self.reach(lambda: self.store.write(self.tenant, act, name=name))
 
 
 def _is_paid(attempt: Attempt) -> bool:

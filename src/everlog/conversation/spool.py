@@ -84,9 +84,11 @@ class Spool:
                 if one.of == name and not one.turn.more:
                     self._waiting[n] = replace(one, turn=replace(one.turn, state=TurnState.ABORTED))
 
-    def clear(self) -> None:
-        """Forget all of it: it is kept elsewhere."""
-        self.drop(lambda one: True)
+    def clear(self) -> list[Waiting]:
+        """Forget all of it, and return it."""
+        with self._lock:
+            dropped, self._waiting = list(self._waiting), deque()
+        return dropped
 
     def drop(self, which: Callable[[Waiting], bool]) -> list[Waiting]:
         """Forget some of it, and return that."""

@@ -104,8 +104,8 @@ class Going:
         except BaseException as error:
             try:
                 yield from self._fail(error)
-            except BaseException:
-                self._leave(names)
+            except BaseException as second:
+                self._break_off(names, second)
                 raise
             yield from self._exit(names)
             raise
@@ -115,9 +115,16 @@ class Going:
     def _exit(self, names: Sequence[Hashable]) -> Program[None]:
         try:
             yield Invoke(self._leave, (names,), blocking=True)
-        except BaseException:  # it may have been cancelled before it began
-            self._leave(names)
+        except BaseException as error:  # it may have been cancelled before it began
+            self._break_off(names, error)
             raise
+
+    def _break_off(self, names: Sequence[Hashable], error: BaseException) -> None:
+        """Let go of everything where nothing more can be waited for: an act may be under way, and hold up an event loop."""
+        if isinstance(error, GeneratorExit):
+            self._leave(names)
+        else:
+            threading.Thread(target=self._leave, args=(names,), name="everlog-leave").start()
 
     def _leave(self, names: Sequence[Hashable]) -> None:
         """Let go of everything, once."""
@@ -266,8 +273,10 @@ class Going:
     def _fail(self, error: BaseException) -> Program[None]:
         """Record what came before it failed, and how the turn ended."""
         try:
-            if self._pending is not None:
-                yield Invoke(self._room.recorder.record, (self.turn, self._pending), blocking=True)
+            if (pending := self._pending) is not None:
+                yield Invoke(self._room.recorder.record, (self.turn, pending), blocking=True)
+                if pending.state is not TurnState.OPEN:
+                    return  # it was over
             yield from self._record(self._rest(), status=self._outcome(error))
         except GeneratorExit:
             raise

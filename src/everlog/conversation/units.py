@@ -183,7 +183,8 @@ def put(unit: Unit, thread: str, waiting: Waiting, mode: Mode, lease: Lease) -> 
             _mark(unit, row.id, appended.stop, mode)
         return Stood(appended.first, appended.stop, appended.turn)
     number, after = waiting.number, waiting.after
-    assert number is not None and after is not None, "what a turn begins with is recorded before the rest of it"
+    assert number is not None, "what a turn begins with is recorded before the rest of it"
+    assert after is not None, "and so is each piece before this one"
     if turn.messages and (first := _found(unit, row, waiting)) is not None:
         return Stood(first, first + len(turn.messages), number)
     _spend(unit, row, waiting.unpaid)

@@ -65,7 +65,8 @@ def read(store: Store, path: Path) -> bytes:
 
 def name_of(store: Store, path: Path) -> str:
     """Return the name under which a file was written."""
-    assert isinstance(store.engine, SQLiteEngine) and store.engine.path is not None
+    assert isinstance(store.engine, SQLiteEngine)
+    assert store.engine.path is not None
     return path.name.removeprefix(f"{store.engine.path.name}.").rpartition("-")[0]
 
 
