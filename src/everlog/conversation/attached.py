@@ -1,7 +1,6 @@
 """What `Memory` and `AsyncMemory` have in common: all that does not wait, and the programs that they run."""
 
 import weakref
-from dataclasses import replace
 from typing import Any, Self
 
 from everlog import context as contexts
@@ -117,7 +116,7 @@ class Attached:
         key = self._recorder.new_key()
         chat = self._partner.next()
         opening = NewTurn(
-            messages=(replace(message, at=self._home.store.clock.now()),),
+            messages=(message,),
             client_key=key,
             state=TurnState.OPEN,
             model=state_of(chat).route.name,

@@ -16,9 +16,9 @@ from everlog.memory.interface import Subject
 from everlog.pump.claim import Lease, LeaseLost, claim, finish, marks, renew, this_worker
 from everlog.store import Store, Unit
 
-LEASE_S = 60.0
-"""How long a thread stays taken if the machine that holds it goes away."""
-RENEW_S = 20.0
+LEASE_S = 24.0
+"""How long a thread stays taken if the machine that holds it goes away, or cannot let go of it: less than others wait."""
+RENEW_S = 7.0
 
 TURN = "turn"
 """The name under which the lease stands among those of memories."""

@@ -122,6 +122,9 @@ class Recorder:
             return False
 
     def _begun(self, turn: Turn) -> bool:
+        now = self.store.clock.now()
+        stamped = tuple(replace(one, at=now) for one in turn.opening.messages)
+        turn.opening = replace(turn.opening, messages=stamped)
         try:
             if self.spool.first is not None:
                 if not self._holding.take(turn):
