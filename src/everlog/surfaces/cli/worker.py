@@ -33,8 +33,9 @@ def worker(
 ) -> int:
     """Keep all trees current until it is stopped.
 
-    With a model it also keeps the summaries that conversations with past="rolling" ask for. It works for every tenant, or for the one that is named: live threads before imports, each tenant in its turn.
-    SIGTERM or Ctrl-C stops it, and it lets go of what it holds. There may be any number of workers.
+    With a model it also keeps the summaries that conversations with past="rolling" ask for. It works for every
+    tenant, or for the one that is named: live threads before imports, each tenant in its turn. SIGTERM or Ctrl-C
+    stops it, and it lets go of what it holds. There may be any number of workers.
 
     Examples:
       everlog worker
