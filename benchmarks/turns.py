@@ -77,7 +77,9 @@ def measure(sheet: Sheet) -> None:
         _show(sheet, times, (warm, span, count), size := f"{count:,} × {ASKED + SAID:,} B")
         sheet.row("epochs", size, engine(), len(epochs))
         sheet.row("resident memory", f"at {early:,} turns", engine(), resident[early], "MB")
-        sheet.row("resident memory", f"at {count:,} turns", engine(), resident[count], "MB", at_most=resident[early] * 1.1)
+        sheet.row(
+            "resident memory", f"at {count:,} turns", engine(), resident[count], "MB", at_most=resident[early] * 1.1
+        )
         _seen(sheet, server, size)
         _stored(sheet, place, memory, size)
 

@@ -128,6 +128,8 @@ def test_stats_and_doctor_name_the_database_they_speak_of(harbour: Everlog):
         "words",
         "erasures",
         "trees",
+        "compactor",
+        "cost",
     }
 
 
@@ -157,7 +159,11 @@ def test_a_list_of_threads_says_of_what_a_fork_is_one_as_far_as_its_key_does_not
 def test_doctor_says_what_keeps_the_database_shut(everlog: Everlog):
     done = everlog("doctor", "--json")
     assert done.status == 1
-    assert [one["state"] for one in done.json["checks"]] == ["ok", "fail"]
+    assert [(one["name"], one["state"]) for one in done.json["checks"]] == [
+        ("database", "ok"),
+        ("compactor", "ok"),
+        ("open", "fail"),
+    ]
     assert not list(everlog.home.iterdir())
 
 

@@ -141,10 +141,11 @@ def test_help_and_version_load_neither_the_store_nor_the_parser():
     assert finish(start("--version", home=ROOT)).text == f"everlog {library.__version__}\n"
 
 
-def test_nothing_asked_is_answered_with_three_ways_to_begin(everlog: Everlog):
+def test_nothing_asked_is_answered_with_ways_to_begin(everlog: Everlog):
     hello = everlog.good().text
     assert [line.split()[1] for line in hello.splitlines() if line.startswith("  everlog")] == [
         "import",
+        "chat",
         "threads",
         "view",
     ]

@@ -126,3 +126,19 @@ def test_a_file_under_another_key_stops_and_a_damaged_one_is_left_alone(database
         store.vault.provider = MasterKeys(keys=[bytes(32)])
         with pytest.raises(KeyTrouble):
             attach(store)
+
+
+def test_what_waits_for_a_thread_that_is_erased_does_not_come_back(database, attach):
+    if database.engine == "postgresql":
+        return
+    store = database.open()
+    memory = attach(store)
+    memory.turn("before")
+    with away():
+        memory.turn(SECRET)
+        memory.close()
+    Everlog(store).erase(thread="k")
+    again = attach(store)
+    again.turn("after")
+    assert [one.text for one in again.thread.entries() if one.kind == "user"] == ["after"]
+    assert [path for path in database.folder.iterdir() if ".waiting-" in path.name] == []

@@ -44,9 +44,7 @@ class Speaker:
             config = ChatConfig(
                 base_urls=dict.fromkeys(("openai", "anthropic"), self._url), environ={}, retry=Retry(retries=0)
             )
-            chat = Chat(
-                "m-1", provider=PROVIDERS[protocol], protocol=protocol, assume_model_exists=True, config=config
-            )
+            chat = Chat("m-1", provider=PROVIDERS[protocol], protocol=protocol, assume_model_exists=True, config=config)
             chat.with_instructions("You are terse.").with_tools(look)
             self._memories[key] = self._home.attach(chat, key=key, **options)
         return self._memories[key]

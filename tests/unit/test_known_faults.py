@@ -6,6 +6,7 @@ The numbers are those of the list of known faults. What concerns batches alone i
 import pytest
 
 from tests.unit.known import is_there, listed
+
 FOLD = "unit/memory/test_fold.py"
 TREE, MODELS = "conformance/test_tree.py", "conformance/test_tree_models.py"
 TOOLS, SEARCH = "conformance/test_tree_tools.py", "conformance/test_tree_search.py"

@@ -8,7 +8,7 @@ from everlog.clock import new_id
 from everlog.context import budget as budgets
 from everlog.context.codec import FRAME_BYTES, weigh
 from everlog.context.drafts import Draft, drafted, items, newest_bytes
-from everlog.context.keepers import Seen
+from everlog.context.keepers import Folded, Seen
 from everlog.context.marks import marked
 from everlog.context.opening import divide
 from everlog.context.past import PAIR_BYTES
@@ -17,6 +17,7 @@ from everlog.context.reading import Reading
 from everlog.context.rounds import Round
 from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
 from everlog.context.values import Context, Epoch, Held, Rate, Reason, said_of
+from everlog.messages import Entry
 
 AHEAD = 3, 4
 """From this share of the budget on the next epoch is prepared for."""
@@ -118,36 +119,10 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
     budget = budgets.at_opening(terms.consumer, rate, old, reason=reason, turn=reading.turn)
     if before is not None:
         budget = min(budget, _window_room(reading, before, rate))
-    low = int(budget * terms.low_mark)
     whole = row.next if terms.open_at is None else terms.open_at
     shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
     entries = reading.newest_entries(budget, shape) if before is None else before.entries
-    start = entries[0].i if entries else row.next
-    cut_into = reading.cut(entries, shape)
-    known = before.past_bytes if before is not None and before.seen is not None else 0 if not start else None
-    inside = None if terms.consumer.tail else _inside(cut_into, terms.open_at, budget - (known or 0))
-    before_past = old.past if old else ""
-    if terms.consumer.tail or inside is not None:
-        numerator, denominator = AHEAD
-        divided = partial(
-            divide,
-            cut_into,
-            cut=start,
-            open_at=terms.open_at,
-            past=known,
-            keep=None if reason in FOLDING else budget * numerator // denominator,
-            recent=terms.recent,
-        )
-        room = divided(budget=budget, low=low)
-        repeat = _repeat(reading, old, room.cut)
-        if repeat is not None and (terms.open_at is None or repeat < terms.open_at):
-            spare = shape.clip + FRAME_BYTES  # what the repeated message of a closed turn may take
-            room = divided(budget=budget - spare, low=max(0, low - spare))
-        folded = reading.keeper.fold(before_past, room if inside is None else replace(room, cut=inside), cut_into)
-        past, cut = folded.past, folded.cut
-    else:
-        cut = max(whole, start)
-        past = reading.keeper.grow(before_past, cut, budget=budget - PAIR_BYTES, low=low)
+    folded = _folded(reading, before, entries, reason, budget=budget, whole=whole)
     now = unit.now
     epoch = Epoch(
         n=0 if reading.newest is None else reading.newest.n + 1,
@@ -158,9 +133,9 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
         budget=budget,
         rate=rate,
         renderer=terms.consumer.renderer,
-        past=past,
-        cut=cut,
-        repeat=_repeat(reading, old, cut),
+        past=folded.past,
+        cut=folded.cut,
+        repeat=_repeat(reading, old, folded.cut),
         whole=whole,
         head_hash=reading.head_hash,
         tools_hash=reading.tools_hash,
@@ -169,8 +144,41 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
         last_at=now,
     )
     held = [] if before is None else _carried(before.held, epoch, terms.open_at)
-    draft = drafted(reading, epoch, held, [entry for entry in entries if entry.i >= cut])
+    draft = drafted(reading, epoch, held, [entry for entry in entries if entry.i >= folded.cut])
     return _finished(reading, draft, before=None, turned=reason)
+
+
+def _folded(
+    reading: Reading, before: Draft | None, entries: Sequence[Entry], reason: Reason, *, budget: int, whole: int
+) -> Folded:
+    """Return the past of a new epoch, and where the words after it begin."""
+    terms = reading.terms
+    old, past = (None, "") if before is None else (before.epoch, before.epoch.past)
+    low = int(budget * terms.low_mark)
+    shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
+    start = entries[0].i if entries else reading.row.next
+    cut_into = reading.cut(entries, shape)
+    known = before.past_bytes if before is not None and before.seen is not None else 0 if not start else None
+    inside = None if terms.consumer.tail else _inside(cut_into, terms.open_at, budget - (known or 0))
+    if not terms.consumer.tail and inside is None:
+        cut = max(whole, start)
+        return Folded(past=reading.keeper.grow(past, cut, budget=budget - PAIR_BYTES, low=low), cut=cut)
+    numerator, denominator = AHEAD
+    divided = partial(
+        divide,
+        cut_into,
+        cut=start,
+        open_at=terms.open_at,
+        past=known,
+        keep=None if reason in FOLDING else budget * numerator // denominator,
+        recent=terms.recent,
+    )
+    room = divided(budget=budget, low=low)
+    repeat = _repeat(reading, old, room.cut)
+    if repeat is not None and (terms.open_at is None or repeat < terms.open_at):
+        spare = shape.clip + FRAME_BYTES  # what the repeated message of a closed turn may take
+        room = divided(budget=budget - spare, low=max(0, low - spare))
+    return reading.keeper.fold(past, room if inside is None else replace(room, cut=inside), cut_into)
 
 
 def _inside(cut_into: Sequence[Round], open_at: int | None, room: int) -> int | None:

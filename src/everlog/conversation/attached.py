@@ -12,6 +12,7 @@ from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.context import Context
 from everlog.conversation import asking
+from everlog.conversation.costs import Costs
 from everlog.conversation.database import Everlog
 from everlog.conversation.options import Options
 from everlog.conversation.partners import Partner, beside, state_of
@@ -27,8 +28,8 @@ from everlog.conversation.tree import Tree
 from everlog.conversation.trouble import Trouble
 from everlog.conversation.turns import Going, Room
 from everlog.conversation.units import Turn
-from everlog.errors import PendingCalls, expect
-from everlog.log import NewTurn, TurnState
+from everlog.errors import PendingCalls, UnknownThread, expect
+from everlog.log import NewTurn, Spent, TurnState
 from everlog.memory.tree.lines import PLACEHOLDER
 
 
@@ -166,6 +167,12 @@ class Attached:
             placeholders=sum(text == PLACEHOLDER for _, text in shown),
             unbuilt=self._pump.left,
         )
+
+    def _cost(self) -> Costs:
+        try:
+            return self._thread.cost()
+        except UnknownThread:  # nothing was said yet
+            return Costs(talk=Spent(), memory=Spent())
 
     def _forked(self, at: int | None, key: str, title: str | None) -> tuple[Everlog, str, Partner, Options]:
         thread = self._thread

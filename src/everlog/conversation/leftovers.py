@@ -3,14 +3,16 @@
 import json
 import logging
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from everlog import jsonl
+from everlog import jsonl, log
 from everlog.clock import EPOCH
 from everlog.conversation.spool import Waiting
-from everlog.errors import Damaged, EverlogError, KeyTrouble
+from everlog.conversation.trouble import PASSES
+from everlog.errors import Damaged, Erased, EverlogError, KeyTrouble
 from everlog.log import NewTurn, TurnState
 from everlog.messages import JSON, Entry, Message, Origin
 from everlog.store import Store, aside
@@ -19,9 +21,9 @@ from everlog.tokens import text_of, utf8
 _logger = logging.getLogger(__name__)
 
 
-def keep(store: Store, tenant: str, key: str, waiting: Sequence[Waiting]) -> bool:
+def keep(store: Store, tenant: str, key: str, thread: str | None, waiting: Sequence[Waiting]) -> bool:
     """Write what waits; say whether it was."""
-    plain = jsonl.encoded(jsonl.dumps([_render(one) for one in waiting]))
+    plain = jsonl.encoded(jsonl.dumps({"thread": thread, "waiting": [_render(one) for one in waiting]}))
     count = sum(len(one.turn.messages) for one in waiting)
     try:
         path = aside.write(store, _name(tenant, key), plain)
@@ -48,7 +50,11 @@ def take(store: Store, tenant: str, key: str) -> tuple[list[Waiting], list[Path]
     paths: list[Path] = []
     for path in aside.files(store, _name(tenant, key)):
         try:
-            found += [_parse(one) for one in json.loads(text_of(aside.read(store, _name(tenant, key), path)))]
+            kept = json.loads(text_of(aside.read(store, _name(tenant, key), path)))
+            if _is_erased(store, tenant, kept["thread"]):
+                path.unlink(missing_ok=True)
+                continue
+            found += [_parse(one) for one in kept["waiting"]]
         except KeyTrouble:
             raise
         except (Damaged, ValueError, KeyError, TypeError) as error:
@@ -66,6 +72,19 @@ def drop(paths: Sequence[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
+def _is_erased(store: Store, tenant: str, thread: str | None) -> bool:
+    """Whether a thread was erased: what waited for it is not to come back."""
+    try:
+        if thread is not None:
+            store.read(tenant, partial(log.load, thread=thread))
+    except Erased:
+        _logger.warning("messages that waited for a thread which was erased are dropped")
+        return True
+    except PASSES:
+        pass
+    return False
+
+
 def _name(tenant: str, key: str) -> str:
     return f"waiting-{sha256(utf8(tenant) + b'/' + utf8(key)).hexdigest()[:16]}"
 
@@ -74,6 +93,7 @@ def _render(one: Waiting) -> JSON:
     turn = one.turn
     return {
         "expected": one.expected,
+        "number": one.number,
         "client_key": turn.client_key,
         "state": int(turn.state),
         "model": turn.model,
@@ -96,4 +116,4 @@ def _parse(value: dict[str, Any]) -> Waiting:
         more=value["more"],
         origin=Origin(**value["origin"]),
     )
-    return Waiting(turn, value["expected"])
+    return Waiting(turn, value["expected"], value["number"])

@@ -85,7 +85,7 @@ class Memory(Attached):
 
     def cost(self) -> Costs:
         """Return what models took for this thread: the talk, and what is remembered of it, apart."""
-        return self._thread.cost()
+        return self._cost()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until nothing of it is being built in the background; say whether that is so."""
@@ -137,7 +137,7 @@ class AsyncMemory(Attached):
 
     async def cost(self) -> Costs:
         """Return what models took for this thread: the talk, and what is remembered of it, apart."""
-        return await self._aside(self._thread.cost)
+        return await self._aside(self._cost)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until nothing of it is being built in the background; say whether that is so."""

@@ -19,6 +19,8 @@ class Parts:
 
     entries: tuple[Message, ...]
     held: tuple[Held, ...]
+    said: tuple[Said, ...] = ()
+    """All of it as it may be said again."""
 
 
 class Numbers:
@@ -42,11 +44,11 @@ def of_reply(
     entries = tuple(one for one in redacted if one.call is None or one.call.name not in tools)
     is_same = redacted == said.messages
     raw = said.raw if is_same else None  # blocks would bring back what was redacted
-    if len(entries) == len(redacted) and (raw is None or is_plain(raw)):
-        return Parts(entries, ())
     kept = Said(messages=redacted, raw=raw)
+    if len(entries) == len(redacted) and (raw is None or is_plain(raw)):
+        return Parts(entries, (), (kept,))
     held = Held(position=position, n=numbers.at(position), kind="reply", covers=len(entries), said=(kept,))
-    return Parts(entries, (held,))
+    return Parts(entries, (held,), (kept,))
 
 
 def of_results(

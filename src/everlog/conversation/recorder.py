@@ -19,9 +19,9 @@ from everlog.conversation import gate, leftovers, units
 from everlog.conversation.spool import Spool
 from everlog.conversation.trouble import PASSES, Trouble
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Busy, EverlogError, Mistake, StoreUnavailable
+from everlog.errors import Busy, Erased, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
-from everlog.pump.claim import LeaseLost
+from everlog.pump.claim import Lease, LeaseLost
 from everlog.store import Store, Unit
 
 T = TypeVar("T")
@@ -55,6 +55,11 @@ class Recorder:
         with self._lock:
             return tuple(self._unpaid)
 
+    @property
+    def _known(self) -> str:
+        assert self.thread is not None, "a turn that was begun in the database has a thread"
+        return self.thread
+
     def new_key(self) -> str:
         """Return a client key for a turn: stored once, however often it is tried."""
         return f"turn-{new_id(self.store.clock)}"
@@ -66,11 +71,8 @@ class Recorder:
             StoreUnavailable: too much waits already to be recorded.
         """
         try:
-            self.drain(None)
-            found = self._write(
-                partial(units.begin, key=self.key, opening=turn.opening, mode=self._mode, retake=self._retake),
-                name="turn.begin",
-            )
+            if not self._begun(turn):
+                return False
         except PASSES as error:
             if self.spool.is_full:
                 raise StoreUnavailable(
@@ -79,14 +81,45 @@ class Recorder:
             self._trouble.note("record", error)
             self.spool.add(turn.opening)
             self._retake = True
-            return True
-        if found is None:
-            return False
-        self._retake = False
-        self.thread, turn.lease, turn.number, turn.at = found
-        turn.next = turn.at + len(turn.opening.messages)
-        turn.beats = gate.Heartbeat(self.store, turn.lease)
         return True
+
+    def _begun(self, turn: Turn) -> bool:
+        if self.spool.waiting:
+            if not self._take(turn):
+                return False
+            self.drain(turn)
+        if turn.lease is not None:
+            then = partial(units.begin, thread=self._known, opening=turn.opening, mode=self._mode, lease=turn.lease)
+            turn.number, turn.at = self._write(then, name="turn.begin")
+        else:
+            begin = partial(
+                units.take_and_begin,
+                key=self.key,
+                thread=self.thread,
+                opening=turn.opening,
+                mode=self._mode,
+                retake=self._retake,
+            )
+            found = self._write(begin, name="turn.begin")
+            if found is None:
+                return False
+            self.thread, lease, turn.number, turn.at = found
+            self._hold(turn, lease)
+        turn.next = turn.at + len(turn.opening.messages)
+        return True
+
+    def _take(self, turn: Turn) -> bool:
+        """Take the thread on for a turn, before what waits is recorded; return False while another process has it."""
+        act = partial(units.take, key=self.key, thread=self.thread, retake=self._retake)
+        found = self._write(act, name="turn.take")
+        if found is not None:
+            self.thread, lease = found
+            self._hold(turn, lease)
+        return found is not None
+
+    def _hold(self, turn: Turn, lease: Lease) -> None:
+        self._retake = False
+        turn.lease, turn.beats = lease, gate.Heartbeat(self.store, lease)
 
     def reopen(self, turn: Turn) -> bool:
         """Take the thread on again for a turn that waited; return False while another process has it.
@@ -94,14 +127,21 @@ class Recorder:
         Raises:
             Mistake: the turn was closed meanwhile, or another one was begun.
         """
-        assert self.thread is not None
-        lease = self._write(
-            partial(units.reopen, thread=self.thread, number=turn.number, retake=self._retake), name="turn.begin"
-        )
-        if lease is None:
-            return False
-        turn.lease, turn.beats = lease, gate.Heartbeat(self.store, lease)
-        return True
+        try:
+            if self.spool.waiting:
+                if not self._take(turn):
+                    return False
+                self.drain(turn)
+                return True
+            act = partial(units.reopen, thread=self._known, number=turn.number, retake=self._retake)
+            lease = self._write(act, name="turn.begin")
+            if lease is not None:
+                self._hold(turn, lease)
+        except PASSES as error:
+            self._trouble.note("record", error)
+            self._retake = True
+            return True
+        return lease is not None
 
     def left_open(self) -> Turn:
         """Return the turn that the thread was left in.
@@ -146,19 +186,23 @@ class Recorder:
             if not turn.is_stored:
                 raise StoreUnavailable("what the turn began with is not stored yet")
             unpaid = tuple(self._unpaid)
-            self._write(
-                partial(units.record, thread=self.thread, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode),
+            turn.next = self._write(
+                partial(units.record, thread=self._known, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode),
                 name="turn.record",
             )
             del self._unpaid[: len(unpaid)]
         except LeaseLost:
-            raise Busy("another process took this thread over; what was said here since is not in it") from None
+            raise Busy(
+                "another turn of this thread was begun meanwhile, here or in another process; what was said in this one "
+                "since is not in the log"
+            ) from None
         except PASSES as error:
             self._trouble.note("record", error, waiting=self.spool.messages + len(piece.messages))
             now = self.store.clock.now()
             stamped = tuple(replace(one, at=one.at or now) for one in more.messages)
-            self.spool.add(replace(more, messages=stamped), None if self.spool.waiting else turn.next)
-        turn.next += len(piece.messages)
+            place = (None, None) if self.spool.waiting else (turn.next, turn.number)
+            self.spool.add(replace(more, messages=stamped), *place)
+            turn.next += len(piece.messages)
 
     def release(self, turn: Turn) -> None:
         """Let go of the thread."""
@@ -178,25 +222,38 @@ class Recorder:
             StoreUnavailable: it cannot be recorded yet.
         """
         with self._lock:
-            stop: int | None = None
-            while waiting := self.spool.waiting:
-                one = waiting[0]
-                expected = stop if one.expected is None else one.expected
-                found = self._write(
-                    partial(units.put, key=self.key, turn=one.turn, expected=expected, mode=self._mode),
-                    name="turn.spool",
-                )
-                self.thread, first, stop, number = found
-                self.spool.drop_first()
-                if turn is not None and not one.turn.more and one.turn.client_key == turn.opening.client_key:
-                    turn.number, turn.at, turn.next = number, first, stop
-                elif turn is not None and turn.is_stored:
-                    turn.next = stop
+            if not self.spool.waiting:
+                return
+            holder = turn or Turn(self.spool.waiting[0].turn)
+            if holder.lease is None and not self._take(holder):
+                raise StoreUnavailable("another process is at this thread; what waits is recorded later")
+            try:
+                self._put_all(turn)
+            except Erased:
+                self._trouble.count("record", "Erased", dropped=self.spool.messages)
+                self.spool.clear()
+                raise
+            finally:
+                if turn is None:
+                    self.release(holder)
             leftovers.drop(self._leftovers)
             self._leftovers = []
 
+    def _put_all(self, turn: Turn | None) -> None:
+        stop: int | None = None
+        while waiting := self.spool.waiting:
+            one = waiting[0]
+            expected = stop if one.expected is None else one.expected
+            act = partial(units.put, thread=self._known, waiting=one, expected=expected, mode=self._mode)
+            first, stop, number = self._write(act, name="turn.spool")
+            self.spool.drop_first()
+            if turn is not None and not one.turn.more and one.turn.client_key == turn.opening.client_key:
+                turn.number, turn.at, turn.next = number, first, stop
+            elif turn is not None and turn.is_stored:
+                turn.next = stop
+
     def take_leftovers(self) -> None:
-        """Take in what programs before this one could not record."""
+        """Take in what programs before this one could not record; that of a thread which was erased since is dropped."""
         found, self._leftovers = leftovers.take(self.store, self.tenant, self.key)
         self.spool.put_back(found)
 
@@ -208,7 +265,8 @@ class Recorder:
             self.drain(None)
         except EverlogError as error:
             self._trouble.note("record", error, waiting=self.spool.messages)
-            if leftovers.keep(self.store, self.tenant, self.key, self.spool.waiting):
+            waiting = self.spool.waiting
+            if waiting and leftovers.keep(self.store, self.tenant, self.key, self.thread, waiting):
                 self.spool.clear()
 
     def reach(self, act: Callable[[], T]) -> T:

@@ -20,6 +20,8 @@ class Waiting:
     expected: int | None = None
     """Where the rest of a turn begins: what stands there already is not stored again. None where what is before it waits
     too."""
+    number: int | None = None
+    """Number of the turn whose rest it is, as far as it is known."""
 
 
 class Spool:
@@ -46,7 +48,7 @@ class Spool:
         """Whether no further turn may begin."""
         return sum(weight(message) for one in self.waiting for message in one.turn.messages) >= self._limit
 
-    def add(self, turn: NewTurn, expected: int | None = None) -> None:
+    def add(self, turn: NewTurn, expected: int | None = None, number: int | None = None) -> None:
         """Have a turn, or the rest of one, wait; what goes on with a rest becomes part of it."""
         with self._lock:
             last = self._waiting[-1] if self._waiting else None
@@ -54,7 +56,7 @@ class Spool:
                 grown = replace(last.turn, messages=last.turn.messages + turn.messages, state=turn.state)
                 self._waiting[-1] = replace(last, turn=grown)
             else:
-                self._waiting.append(Waiting(turn, expected))
+                self._waiting.append(Waiting(turn, expected, number))
 
     def put_back(self, earlier: Sequence[Waiting]) -> None:
         """Put what waited before in front of all else."""

@@ -197,7 +197,7 @@ class Going:
         ended = TurnState.PARTIAL if reply.finish == "length" else TurnState.COMPLETE
         state = TurnState.OPEN if reply.calls else ended
         self._told += 1
-        self._room.recollection.add([reply.said])
+        self._room.recollection.add(parts.said)
         usage = reply.reply.usage if reply.reply is not None else None
         yield from self._record(_piece(parts, state), status="answered", usage=usage)
 
@@ -217,24 +217,39 @@ class Going:
 
     def _fail(self, error: BaseException) -> Program[None]:
         """Record what came before it failed, and how the turn ended."""
-        results = [one.said for one in self._state.messages[self._told :] if one.role == "tool"]
-        redact, tools = self._room.redact, self._toolbox.names
-        parts = of_results(results, tools=tools, position=self.turn.next, numbers=self._numbers, redact=redact)
-        words = "".join(self._heard) if self._is_out else ""
-        broken = (redact(Message(kind="assistant", text=words)),) if words else ()
-        came = bool(parts.entries or broken or self.turn.said)
-        state = TurnState.PARTIAL if came else TurnState.ABORTED
-        status: Status | None = None
-        if self._is_out:
-            status = "cancelled" if isinstance(error, Cancelled | Abandoned) else "failed"
-        self._room.recollection.add([*results, *(Said(messages=(one,)) for one in broken)])
-        piece = Piece(messages=(*parts.entries, *broken), held=parts.held, state=state)
         try:
-            yield from self._record(piece, status=status)
+            yield from self._record(self._rest(), status=self._outcome(error))
         except GeneratorExit:
             raise
         except Exception as trouble:  # noqa: BLE001 -- the error that matters is the first
             _logger.warning("the end of a turn was not recorded", extra={"error": type(trouble).__name__})
+
+    def _rest(self) -> Piece:
+        """Return what was said and is not recorded yet; what may not be stored is left out."""
+        results = [one.said for one in self._state.messages[self._told :] if one.role == "tool"]
+        words = "".join(self._heard) if self._is_out else ""
+        broken = [Said(messages=(Message(kind="assistant", text=words),))] if words else []
+        self._room.recollection.add([*results, *broken])
+        try:
+            parts = of_results(
+                [*results, *broken],
+                tools=self._toolbox.names,
+                position=self.turn.next,
+                numbers=self._numbers,
+                redact=self._room.redact,
+            )
+        except Exception as error:  # noqa: BLE001 -- a redactor of the user's; it stopped the turn, maybe for the same words
+            _logger.warning(
+                "the rest of a turn was not redacted, and is left out", extra={"error": type(error).__name__}
+            )
+            parts = Parts((), ())
+        is_answered = bool(parts.entries or self.turn.said)
+        return _piece(parts, TurnState.PARTIAL if is_answered else TurnState.ABORTED)
+
+    def _outcome(self, error: BaseException) -> Status | None:
+        if not self._is_out:
+            return None
+        return "cancelled" if isinstance(error, Cancelled | Abandoned) else "failed"
 
     def _record(self, piece: Piece, *, status: Status | None = None, usage: Usage | None = None) -> Program[None]:
         ledger = self._state.ledger.attempts

@@ -7,8 +7,11 @@ lease by time, or at once to one on the same machine, which can see that its pro
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -152,8 +155,15 @@ def _row(unit: Unit, subject: Subject) -> tuple[Any, ...]:
     return row
 
 
+@cache
 def _machine() -> str:
-    return f"{crc32(socket.gethostname().encode()):08x}"
+    """Return what names this machine, and where containers share it the one: only there a process number means anything."""
+    found = [socket.gethostname()]
+    with suppress(OSError):
+        found.append(Path("/proc/sys/kernel/random/boot_id").read_text("ascii"))
+    with suppress(OSError):
+        found.append(str(Path("/proc/self/ns/pid").readlink()))
+    return f"{crc32(' '.join(found).encode()):08x}"
 
 
 def _until(unit: Unit, seconds: float) -> int:

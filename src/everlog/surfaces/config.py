@@ -12,6 +12,7 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_CONFIG` | | a file of settings; else `everlog.toml` beside the database |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
+| `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 
 In the file:
 
@@ -25,6 +26,9 @@ In the file:
     assume_model_exists = true
     api_key_env = "FIREWORKS_API_KEY"    # the name of the variable that holds the key; never the key
     at_once = 8
+
+    [chat]
+    model = "anthropic/claude-sonnet-5-5"    # with the same keys as a compactor, but for at_once
 """
 
 import os
@@ -132,6 +136,9 @@ SHAPES: dict[str, type] = {
 }
 """What `[compactor]` may hold."""
 
+CHAT_SHAPES: dict[str, type] = {name: shape for name, shape in SHAPES.items() if name != "at_once"}
+"""What `[chat]` may hold."""
+
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
 
 
@@ -164,20 +171,60 @@ def compactor_settings(
     found = whole.get("compactor", {})
     named = name or environment.get("EVERLOG_COMPACTOR") or found.get("model")
     by = "--compactor" if name else "EVERLOG_COMPACTOR" if environment.get("EVERLOG_COMPACTOR") else str(path)
-    options = {key: found[key] for key in _WIRE if key in found}
-    if (variable := found.get("api_key_env")) is not None:
-        key = environment.get(variable, "").strip()
-        if not key:
-            raise Mistake(f"{path} says that the key of the compactor is in {variable}, and that is not set")
-        options["api_key"] = key
-    options |= {key: value for key, value in given.items() if value is not None}
     return CompactorSettings(
         name=named or CompactorSettings().name,
         named_by=by if named else CompactorSettings().named_by,
-        options=options,
+        options=_options("compactor", path, found, environment, given),
         at_once=found.get("at_once"),
         required_protocol=environment.get("EVERLOG_REQUIRED_PROTOCOL") or whole.get("required_protocol"),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatSettings:
+    """Whom `everlog chat` talks with, and how it is reached."""
+
+    model: str | None = None
+    """None where nobody says."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How to reach it, as a `Chat` takes it."""
+
+
+def chat_settings(
+    settings: Settings, *, model: str | None = None, environment: Mapping[str, str] = os.environ, **given: Any
+) -> ChatSettings:
+    """Return what the options of a command say of the model to talk with, then the environment, then the file.
+
+    Raises:
+        Mistake: the file cannot be read, holds something unknown, or names a variable that is not set.
+    """
+    path, whole = _file(settings, environment)
+    found = whole.get("chat", {})
+    return ChatSettings(
+        model=model or environment.get("EVERLOG_MODEL") or found.get("model"),
+        options=_options("model", path, found, environment, given),
+    )
+
+
+def _options(
+    whose: str,
+    path: Path | None,
+    section: Mapping[str, Any],
+    environment: Mapping[str, str],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return how to reach a model; each key that is given wins over that of the file.
+
+    Raises:
+        Mistake: the file names a variable for the key that is not set.
+    """
+    options = {key: section[key] for key in _WIRE if key in section}
+    if (variable := section.get("api_key_env")) is not None:
+        key = environment.get(variable, "").strip()
+        if not key:
+            raise Mistake(f"{path} says that the key of the {whose} is in {variable}, and that is not set")
+        options["api_key"] = key
+    return options | {key: value for key, value in given.items() if value is not None}
 
 
 def required_protocol(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -198,12 +245,13 @@ def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | No
         raise Mistake(f"the settings in {path} cannot be read: {type(error).__name__}") from error
     except tomllib.TOMLDecodeError as error:
         raise Mistake(f"the settings in {path} are no TOML: {error}") from error
-    refuse_unknown(found, ("required_protocol", "compactor"), str(path))
-    _expect(found, {"required_protocol": str, "compactor": dict}, f"{path}:")
-    section = found.get("compactor", {})
-    refuse_unknown(section, tuple(SHAPES), f"[compactor] of {path}")
-    _expect(section, SHAPES, f"[compactor] of {path}:")
-    if section.get("at_once", 1) < 1:
+    refuse_unknown(found, ("required_protocol", "compactor", "chat"), str(path))
+    _expect(found, {"required_protocol": str, "compactor": dict, "chat": dict}, f"{path}:")
+    for name, shapes in (("compactor", SHAPES), ("chat", CHAT_SHAPES)):
+        section = found.get(name, {})
+        refuse_unknown(section, tuple(shapes), f"[{name}] of {path}")
+        _expect(section, shapes, f"[{name}] of {path}:")
+    if found.get("compactor", {}).get("at_once", 1) < 1:
         raise Mistake(f"[compactor] of {path}: at_once is at least 1")
     return path, found
 

@@ -121,7 +121,7 @@ def test_a_chat_with_what_does_not_go_with_a_memory_is_refused(memory, chat):
         memory.attach(chat.fresh().with_provider_options({"previous_response_id": "r"}), key="k")
 
 
-@pytest.mark.covers("A91", "A92", "A93", "A94")
+@pytest.mark.covers("A91", "A92", "A93", "A94", "tree fault 84")
 def test_another_protocol_than_the_required_one_is_refused_before_a_turn_is_recorded(remembering):
     made = remembering(Answer(text="1"), required_protocol="chat_completions")
     made.turn("one")

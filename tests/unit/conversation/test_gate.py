@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from everlog import Busy, Chat, TurnState
+from everlog import Busy, Chat, StoreUnavailable, TurnState
 from everlog.conversation import gate
 from everlog.memory.interface import Subject
 from everlog.pump import claim
@@ -127,7 +127,7 @@ def test_a_turn_whose_thread_was_taken_over_records_nothing_more(remembering, cl
         return Answer(text="too late")
 
     made = remembering(script)
-    with pytest.raises(Busy, match="took this thread over"):
+    with pytest.raises(Busy, match="begun meanwhile"):
         made.turn("one")
     assert [text for _, text in made.logged] == ["one"]
 
@@ -152,3 +152,18 @@ def test_the_lease_is_renewed_while_a_turn_runs(remembering, monkeypatch):
     while any(one.name == "everlog-turn" for one in threading.enumerate()) and time.monotonic() < ended:
         threading.Event().wait(0.005)
     assert not any(one.name == "everlog-turn" for one in threading.enumerate())
+
+
+def test_what_waits_is_not_recorded_into_a_turn_of_another_process(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"), Answer(text="3"), wait_s=0.05)
+    made.turn("one")
+    down = StoreUnavailable("the disk is gone")
+    with failpoints._listening(lambda name: (_ for _ in ()).throw(down) if name.endswith("before_commit") else None):
+        made.turn("two")
+    lease = taken(made, OTHER)
+    with pytest.raises(Busy):
+        made.turn("three")
+    assert made.do("status").waiting == 2
+    made.home.store.write(made.home.name, lambda unit: gate.leave(unit, lease), name="test.leave")
+    made.turn("three")
+    assert [text for _, text in made.logged] == ["one", "1", "two", "2", "three", "3"]

@@ -9,7 +9,8 @@ from functools import partial
 from itertools import count
 from typing import Any, assert_never
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everlog import BadRequest, Chat, Everlog, StoreUnavailable
@@ -194,6 +195,17 @@ def memory_bytes(messages: list[Any], words: list[str]) -> int:
     return sum(len((one.get("content") or "").encode()) for one in messages[2 : users[-1]])
 
 
+CUT_IN_A_TURN = [
+    Say(0, ((0, False),), is_refused=True),
+    Say(481, ((21, False), (279, False), (490, False), (165, False))),
+    Fork(1),
+    Say(223, ((0, False),), is_refused=True),
+]
+"""A cut inside a turn that is over: the message that it repeats counts as memory."""
+
+
+@pytest.mark.covers("report 10", "report 11")
+@example(CUT_IN_A_TURN)
 @given(calm)
 def test_prompts_only_grow_within_an_epoch_and_memory_stays_within_its_budget(actions):
     told: deque[Any] = deque()

@@ -6,7 +6,7 @@ import pytest
 
 from everlog import Erased, StoreUnavailable, TurnState
 from everlog.conversation import spool
-from everlog.testing import failpoints
+from everlog.testing import Bad, EchoModel, ScriptedModel, failpoints
 from everlog.testing.upstream import Answer
 from tests.unit.conversation.remembering import numbered
 from tests.unit.conversation.test_turns import prompts, weather
@@ -92,14 +92,15 @@ def test_a_database_that_comes_back_in_the_middle_of_a_turn_gets_all_of_it(remem
 
 
 def test_a_try_whose_commit_nobody_heard_of_is_not_stored_twice(remembering):
-    made = remembering(*texts("1", "2"))
+    made = remembering(*texts("1", "2", "3"))
     for point in ("turn.begin.after_commit", "turn.record.after_commit"):
         with failpoints.raising(point, DOWN):
-            made.turn(f"lost {point}")
-    assert sorted(text for _, text in made.logged) == sorted(
-        ["lost turn.begin.after_commit", "1", "lost turn.record.after_commit", "2"]
-    )
-    assert made.states == [TurnState.COMPLETE] * 2
+            made.turn(point)
+    made.turn("more")
+    assert [text for _, text in made.logged] == [
+        *("turn.begin.after_commit", "1", "turn.record.after_commit", "2", "more", "3")
+    ]
+    assert made.states == [TurnState.COMPLETE] * 3
 
 
 def test_where_too_much_waits_no_further_turn_is_asked(remembering, monkeypatch):
@@ -159,3 +160,17 @@ def test_nothing_that_was_said_is_in_the_log_of_the_program(remembering, caplog)
     made.turn("more")
     assert "secret" not in caplog.text
     assert "answer" not in "".join(str(record.__dict__) for record in caplog.records if "everlog" in record.name)
+
+
+@pytest.mark.covers("tree fault 38", "report 17")
+def test_a_compactor_that_is_down_leaves_placeholders_and_the_turns_go_on(remembering):
+    compactor = ScriptedModel(otherwise=EchoModel("m@1"), model="m@1", when=lambda request: Bad.UNAVAILABLE)
+    made = remembering(lambda received: Answer(text="the sea is warm " * 40), budget=2_000, compactor=compactor)
+    for n in range(6):
+        assert made.turn(f"number {n}").text
+    status = made.do("status")
+    assert status.trouble["derive"] >= 1
+    assert status.last_error == "unavailable"
+    assert status.placeholders
+    assert "not summarized yet" in str(prompts(made)[-1])
+    assert [text for kind, text in made.logged if kind == "user"] == [f"number {n}" for n in range(6)]

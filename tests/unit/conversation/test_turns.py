@@ -1,13 +1,26 @@
 """Turns: what is recorded, what is sent, and what remains when one does not end well. Each test runs by both drivers."""
 
+import threading
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from everlog import BadRequest, Cancelled, Media, Mistake, PendingCalls, TurnState, tool
+from everlog import (
+    BadRequest,
+    Cancelled,
+    ContextTooLong,
+    Erased,
+    Everlog,
+    Media,
+    Mistake,
+    PendingCalls,
+    TurnState,
+    tool,
+)
 from everlog.context import rows
-from everlog.testing.upstream import Answer, Broken, Cut, Refused
+from everlog.testing.upstream import Answer, Broken, Cut, Refused, Stalled
 from tests.unit.conversation.remembering import PROTOCOLS, numbered
 
 COMPLETE, PARTIAL, ABORTED, OPEN = TurnState.COMPLETE, TurnState.PARTIAL, TurnState.ABORTED, TurnState.OPEN
@@ -53,6 +66,7 @@ def test_words_that_were_said_in_the_chat_itself_are_not_sent(remembering):
     assert [one.text for one in made.chat.messages][-2:] == ["Hi", "Hello."]
 
 
+@pytest.mark.covers("report 1")
 def test_instructions_and_tools_of_the_chat_are_those_of_the_moment(remembering):
     made = remembering(Answer(text="1"), Answer(text="2"))
     made.turn()
@@ -104,6 +118,7 @@ def context_bytes(made, number):
     return sum(len(one["content"].encode()) for one in prompts(made)[number][2:-1])
 
 
+@pytest.mark.covers("tree fault 19")
 def test_tools_run_and_their_calls_and_results_are_entries(remembering):
     made = remembering(Answer(text="I look.", calls=(("c1", "weather", {"city": "Roscoff"}),)), Answer(text="Sunny."))
     made.chat.with_tools(weather)
@@ -121,6 +136,7 @@ def test_tools_run_and_their_calls_and_results_are_entries(remembering):
     assert [one["role"] for one in second[len(first) :]] == ["assistant", "tool"]
 
 
+@pytest.mark.covers("report 34", "report 35")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_calls_of_memorys_own_tools_are_sent_again_but_are_no_entries(remembering, protocol):
     calls: Any = (("z1", "zoom", {"id": 0, "n": 1}), ("w1", "weather", {"city": "Roscoff"}))
@@ -304,3 +320,100 @@ def test_the_cut_stream_is_no_reason_to_lose_the_turn(remembering):
     assert made.states == [PARTIAL]
     made.turn("Really?")
     assert made.states == [PARTIAL, COMPLETE]
+
+
+def redacting(made, memory, act):
+    """The same memory in a log that redacts."""
+    home = Everlog(memory.store, redactor=act)
+    made.memory = home.attach(made.chat, **made.wishes)
+    return home
+
+
+def test_what_is_redacted_is_stored_nowhere_and_not_sent_again(remembering, memory):
+    secret = Answer(text="Your number is 4711.", thinking="It is 4711.", calls=(("z", "zoom", {"id": 0}),))
+    made = remembering(secret, Answer(text="4711, as I said."), Answer(text="Yes."))
+    redacting(made, memory, lambda one: replace(one, text=one.text.replace("4711", "####")))
+    made.turn("Mine is 4711.")
+    made.turn("Sure?")
+    assert [text for _, text in made.logged] == [
+        *("Mine is ####.", "Your number is ####.", "####, as I said.", "Sure?", "Yes.")
+    ]
+    assert "4711" not in str(made.bodies[-1]["messages"])
+
+
+def test_a_redactor_that_fails_ends_the_turn_and_the_thread_goes_on(remembering, memory):
+    def redact(message):
+        if "secret" in message.text:
+            raise RuntimeError("cannot redact")
+        return message
+
+    made = remembering(Answer(text="a secret"), Answer(text="Fine."))
+    redacting(made, memory, redact)
+    with pytest.raises(RuntimeError, match="cannot redact"):
+        made.turn("a secret")
+    assert not made.bodies
+    with pytest.raises(RuntimeError, match="cannot redact"):
+        made.turn("one")
+    assert made.states == [ABORTED]
+    assert made.turn("two").text == "Fine."
+    assert [text for _, text in made.logged] == ["one", "two", "Fine."]
+
+
+def test_nothing_is_spent_on_a_thread_in_which_nothing_was_said(remembering):
+    assert remembering().do("cost").tokens == 0
+
+
+@pytest.mark.covers("tree fault 79")
+def test_a_turn_that_is_cancelled_while_it_waits_keeps_the_users_words_once(remembering):
+    made = remembering(Stalled(answer=Answer(text="never"), events=0), Answer(text="Yes."))
+    timer = threading.Timer(0.1, lambda: made.memory.cancel(hard=True))
+    timer.start()
+    with pytest.raises(Cancelled):
+        made.turn("When?")
+    assert (made.logged, made.states) == ([("user", "When?")], [ABORTED])
+    assert made.turn("Really?").text == "Yes."
+
+
+@pytest.mark.covers("report 5")
+def test_a_prompt_that_is_too_long_twice_is_an_error_once_and_the_thread_goes_on(remembering):
+    too_long = Refused(status=400, message="maximum context length is 8192 tokens")
+    made = remembering(too_long, too_long, Answer(text="Yes."))
+    with pytest.raises(ContextTooLong):
+        made.turn("one")
+    assert len(made.bodies) == 2
+    assert (made.logged, made.states) == ([("user", "one")], [ABORTED])
+    assert made.turn("two").text == "Yes."
+    assert made.states == [ABORTED, COMPLETE]
+
+
+def test_a_tool_may_add_a_note_to_the_thread_while_a_turn_runs(remembering):
+    def note(words: str) -> str:
+        """Write something down."""
+        made.memory.thread.append("note", words)
+        return "noted"
+
+    calls: Any = (("n", "note", {"words": "mind the tide"}), ("z", "zoom", {"id": 0}))
+    made = remembering(
+        Answer(text="I note it.", calls=calls, thinking="Hm."), Answer(text="Done."), Answer(text="Yes.")
+    )
+    made.chat.with_tools(note)
+    made.turn("Note it.")
+    made.again()
+    made.chat.with_tools(note)
+    made.turn("Did you?")
+    assert [kind for kind, _ in made.logged] == [
+        *("user", "assistant", "tool_call", "note", "tool_result", "assistant", "user", "assistant")
+    ]
+    last = prompts(made)[-1]
+    assert [one.get("tool_call_id") for one in last if one["role"] == "tool"] == ["z", "n"]
+
+
+def test_a_memory_of_a_thread_that_was_erased_is_over(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"))
+    made.turn("one")
+    made.home.erase(thread="k")
+    with pytest.raises(Erased):
+        made.turn("two")
+    made.again()
+    made.turn("two")
+    assert [text for _, text in made.logged] == ["two", "2"]

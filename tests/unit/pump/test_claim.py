@@ -1,9 +1,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from everlog.pump import claim
 from everlog.pump.claim import is_gone, this_worker
 
 MACHINE = this_worker().partition("-")[0]
@@ -28,3 +30,14 @@ def test_whoever_is_not_known_to_be_gone_is_there(worker: str):
 
 def test_a_name_fits_its_column():
     assert len(this_worker()) <= 32
+
+
+def test_a_container_of_its_own_is_another_machine(monkeypatch: pytest.MonkeyPatch):
+    """Numbers of processes are counted in each of them anew, and they may share a host's name and its disk."""
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    claim._machine.cache_clear()
+    monkeypatch.setattr(Path, "readlink", lambda _: Path("pid:[1]"))
+    there = this_worker().partition("-")[0]
+    monkeypatch.undo()
+    claim._machine.cache_clear()
+    assert not is_gone(f"{there}-{int(ended.stdout)}")

@@ -29,6 +29,9 @@ Usage: everlog [OPTIONS] COMMAND ...
 Endless memory for any LLM app: every message is kept word for word, and views of
 any length fit a budget and open back down to the words.
 
+Talk:
+  chat         Talk with a model that forgets nothing.
+
 Keep:
   import       Bring in conversations that other programs exported.
   threads      List the threads.

@@ -10,6 +10,7 @@ from everlog.errors import Mistake
 from everlog.surfaces.config import (
     CompactorSettings,
     Settings,
+    chat_settings,
     compactor_settings,
     debugging,
     required_protocol,
@@ -154,9 +155,25 @@ def test_another_file_can_be_named_and_must_then_be_there(beside: Callable[..., 
         compactor_settings(server, environment={"EVERLOG_CONFIG": str(tmp_path / "gone.toml")})
 
 
+def test_whom_to_talk_with_is_said_in_the_same_ways_and_apart_from_the_compactor(beside: Callable[..., Settings]):
+    file = beside(f'{FILE}\n[chat]\nmodel = "m"\nprovider = "ollama"\napi_key_env = "M_KEY"\n')
+    environment = {"GLM_KEY": "g", "M_KEY": "secret"}
+    found = chat_settings(file, environment=environment)
+    assert (found.model, found.options) == ("m", {"provider": "ollama", "api_key": "secret"})
+    assert "secret" not in repr(found)
+    assert compactor_settings(file, environment=environment).name == "glm-5p3-flash"
+    assert chat_settings(file, environment=environment | {"EVERLOG_MODEL": "n"}).model == "n"
+    given = chat_settings(file, model="o", provider="openai", environment=environment | {"EVERLOG_MODEL": "n"})
+    assert (given.model, given.options["provider"]) == ("o", "openai")
+    assert chat_settings(settings(environment={}), environment={}).model is None
+    with pytest.raises(Mistake, match="the key of the model is in M_KEY"):
+        chat_settings(file, environment={"GLM_KEY": "g"})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("[chat]\nat_once = 3", "[chat] of"),
         ("[compacter]", "did you mean compactor"),
         ("[compactor]\nprotcol = 'responses'", "did you mean protocol"),
         ("[compactor]\napi_key = 'sk-1'", "did you mean api_key_env"),

@@ -19,6 +19,7 @@ class Command:
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
+    "Talk": (Command("chat", "chat:chat", "Talk with a model that forgets nothing."),),
     "Keep": (
         Command("import", "bring:import_files", "Bring in conversations that other programs exported."),
         Command("threads", "threads:list_threads", "List the threads."),
@@ -94,6 +95,7 @@ def hello(version: str) -> str:
             f"Everlog {version}: endless memory for any LLM app.",
             "",
             "  everlog import FILE...             bring in an export of ChatGPT, Claude, Codex, JSON",
+            "  everlog chat --model NAME          talk with a model that forgets nothing",
             "  everlog threads                    list what is there",
             "  everlog view THREAD --bytes 4000   a whole thread at a glance; zoom opens its lines",
             "",
