@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from everlog.memory.tree import Tree
+from everlog.memory.interface import Memory
+from everlog.memory.rolling import Rolling
+from everlog.memory.tree import Tree, echoes
 from everlog.pump import Options, Worker
 from everlog.surfaces.cli import compactors, session
 from everlog.surfaces.cli.compactors import Asked, Assume, AtOnce, BaseUrl, Protocol, Provider
@@ -31,8 +33,9 @@ def worker(
 ) -> int:
     """Keep all trees current until it is stopped.
 
-    It works for every tenant, or for the one that is named: live threads before imports, each tenant in its turn.
-    SIGTERM or Ctrl-C stops it, and it lets go of what it holds. There may be any number of workers.
+    With a model it also keeps the summaries that conversations with past="rolling" ask for. It works for every
+    tenant, or for the one that is named: live threads before imports, each tenant in its turn. SIGTERM or Ctrl-C
+    stops it, and it lets go of what it holds. There may be any number of workers.
 
     Examples:
       everlog worker
@@ -53,7 +56,8 @@ def worker(
     settings = here.settings
     tenant = settings.tenant if here.tenant or settings.tenant != DEFAULT_TENANT else None
     with here.open() as memory, _until_told(stop):
-        at_work = Worker(memory.store, [Tree.of(asked)], asked, tenant=tenant, options=options, places=places)
+        memories: list[Memory[Any]] = [Tree.of(asked), Rolling.of(asked, recalled=echoes)]
+        at_work = Worker(memory.store, memories, asked, tenant=tenant, options=options, places=places)
         if not until_idle:
             note(f"working on {settings.shown}; SIGTERM or Ctrl-C stops")
         done = at_work.work(stop, until_idle=until_idle)
