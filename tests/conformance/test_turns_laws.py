@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from everlog import Everlog, TurnState
 from everlog.context import rows as context_rows
 from everlog.context import stored
 from everlog.log import rows
+from everlog.messages import JSON
 from everlog.protocols import FORMATS
 from everlog.store import Store
 from everlog.testing.upstream import Answer, Cut, Manner, Received, Refused, Upstream
@@ -59,8 +61,8 @@ class Model:
         self.asked[text] += 1
         if step and not shows(received.body, text, plan[step - 1]):
             self.missed.append(f"{number} {plan}, round {step - 1}")
-        look = (f"call_{step}", "look", {"q": size})
-        zoom = (f"zoom_{step}", "zoom", {"id": 0, "n": 1 << step % 3})
+        look: tuple[str, str, JSON] = (f"call_{step}", "look", {"q": size})
+        zoom: tuple[str, str, JSON] = (f"zoom_{step}", "zoom", {"id": 0, "n": 1 << step % 3})
         match plan[step]:
             case "z":
                 return Answer(calls=(zoom,), thinking="Hm.")
@@ -74,7 +76,8 @@ class Model:
                 return Refused(status=500, message="out of order")
             case "/":
                 return Cut(answer=Answer(text=reply(number, LONG)), events=8)
-        return Answer(text=reply(number, size))
+            case _:
+                return Answer(text=reply(number, size))
 
 
 class Speaking(RuleBasedStateMachine):
@@ -169,7 +172,7 @@ class Speaking(RuleBasedStateMachine):
     def check(self, turns: list[tuple[str, bool]]) -> None:
         """Look at the log, and at what was sent in turns that have just ended."""
         thread = self.log.thread(self.key)
-        said = [(entry.kind, entry.text) for entry in thread.entries()]
+        said: list[tuple[str, str]] = [(entry.kind, entry.text) for entry in thread.entries()]
         before = len(self.said[self.key])
         assert said[:before] == self.said[self.key], "what was said before is there as it was"
         told = said[before:]
@@ -199,7 +202,7 @@ class Speaking(RuleBasedStateMachine):
         epochs = {
             (name, epoch.n): epoch
             for name in consumers
-            for epoch in store.read(tenant, lambda unit, name=name: stored.epochs(unit, thread, name))
+            for epoch in store.read(tenant, partial(stored.epochs, thread=thread, consumer=name))
         }
         for request, body in zip(requests, bodies, strict=True):
             budget = epochs[request["consumer"], request["epoch"]].budget
@@ -296,7 +299,9 @@ def spoken(body: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     for item in body.get("messages", body.get("input", ())):
         content = item.get("content")
-        found += [(item.get("role", ""), part) for part in texts(content if content is not None else item.get("output"))]
+        found += [
+            (item.get("role", ""), part) for part in texts(content if content is not None else item.get("output"))
+        ]
         calls = [call["function"] for call in item.get("tool_calls") or ()]
         found += [("", call["name"] + call["arguments"]) for call in calls]
         if item.get("type") == "function_call":
