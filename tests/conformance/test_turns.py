@@ -142,3 +142,31 @@ def test_what_waits_for_a_thread_that_is_erased_does_not_come_back(database, att
     again.turn("after")
     assert [one.text for one in again.thread.entries() if one.kind == "user"] == ["after"]
     assert [path for path in database.folder.iterdir() if ".waiting-" in path.name] == []
+
+
+@pytest.mark.parametrize("what", ["thread", "user", "tenant"])
+def test_an_erasure_reaches_what_waits_beside_the_database(database, attach, what):
+    if database.engine == "postgresql":
+        return
+    store = database.open()
+    attach(store, user="u-1").turn("before")
+    with away():
+        for user in ("u-1", "u-2"):
+            memory = attach(store, user=user)
+            memory.turn(f"of {user}")
+            memory.close()
+    home = Everlog(store)
+    match what:
+        case "thread":
+            home.erase(thread="k")
+        case "user":
+            home.erase(user="u-1")
+        case _:
+            home.erase_tenant()
+    beside = [path for path in database.folder.iterdir() if ".waiting-" in path.name]
+    assert len(beside) == (what == "user")
+    if what == "user":
+        again = attach(store)
+        again.turn("after")
+        said = [one.text for one in again.thread.entries() if one.kind == "user" and one.text]
+        assert said == ["of u-2", "after"]

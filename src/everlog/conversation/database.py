@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from everlog import log
 from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
+from everlog.conversation import leftovers
 from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread, verified
@@ -162,8 +163,11 @@ class Everlog:
         finished = self._finish_begun("user")
         if thread is not None:
             found = self.store.read(self.name, partial(log.find, key=thread))
-            return log.erase_thread(self.store, self.name, found.id)
+            receipt = log.erase_thread(self.store, self.name, found.id)
+            leftovers.forget(self.store, self.name, thread)
+            return receipt
         assert user is not None
+        self._forget_waiting(user)
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
             if finished is not None:
                 return finished
@@ -184,6 +188,7 @@ class Everlog:
             if finished is not None:
                 return finished
             raise Mistake(f"no tenant {self.name!r} here; nothing was erased")
+        self._forget_waiting()
         return log.erase_tenant(self.store, self.name)
 
     def resume(self) -> list[Receipt]:
@@ -257,6 +262,12 @@ class Everlog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _forget_waiting(self, user: str | None = None) -> None:
+        """Drop what waits in files beside the database: all of it, or what a user said."""
+        if leftovers.are_there(self.store):
+            for key in self.keys().values():
+                leftovers.forget(self.store, self.name, key, user=user)
 
     def _finish_begun(self, target: log.Target) -> Receipt | None:
         """Finish what was cut off, and return the receipt of the latest that was of such a target."""

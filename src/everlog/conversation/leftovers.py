@@ -72,6 +72,27 @@ def drop(paths: Sequence[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
+def are_there(store: Store) -> bool:
+    """Whether there is any such file beside a database."""
+    return bool(aside.files(store, "waiting"))
+
+
+def forget(store: Store, tenant: str, key: str, *, user: str | None = None) -> None:
+    """Drop what waits in files for a thread that is erased, or what a user said of it."""
+    for path in aside.files(store, _name(tenant, key)):
+        left: list[Waiting] = []
+        thread = None
+        if user is not None:
+            kept = json.loads(text_of(aside.read(store, _name(tenant, key), path)))
+            thread = kept["thread"]
+            left = [one for one in map(_parse, kept["waiting"]) if one.turn.origin.user != user]
+            if len(left) == len(kept["waiting"]):
+                continue
+        path.unlink(missing_ok=True)
+        if left:
+            keep(store, tenant, key, thread, left)
+
+
 def _is_erased(store: Store, tenant: str, thread: str | None) -> bool:
     """Whether a thread was erased: what waited for it is not to come back."""
     try:

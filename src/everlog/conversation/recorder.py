@@ -180,7 +180,13 @@ class Recorder:
         with self._lock:
             self._unpaid += [one for one in piece.attempts if _is_paid(one)]
         turn.said += len(piece.messages)
-        more = NewTurn(messages=tuple(piece.messages), state=piece.state, model=piece.model, more=True)
+        more = NewTurn(
+            messages=tuple(piece.messages),
+            state=piece.state,
+            model=piece.model,
+            origin=turn.opening.origin,
+            more=True,
+        )
         try:
             self.drain(turn)
             if not turn.is_stored:
