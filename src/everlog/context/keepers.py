@@ -18,8 +18,8 @@ from everlog.memory.tree.shelf import Shelf
 from everlog.store import Unit
 from everlog.tokens import size_bytes
 
-NOTE_BYTES = 80
-"""Room for the line that says what is left out."""
+NOTE_BYTES = 96
+"""Room for the line that says what is left out, and the frame of a message that is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
