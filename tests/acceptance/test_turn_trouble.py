@@ -68,7 +68,7 @@ def test_a_server_that_lets_nobody_in_for_a_while_stops_no_turn(postgres_url: st
         assert memory.turn("during").text.startswith("answer to during")
         assert memory.status().waiting == 2
         own.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-        memory._recorder._rests_until = 0.0  # as if a while had passed
+        memory._recorder.database.rests_until = 0.0  # as if a while had passed
         memory.turn("after")
         assert said(memory) == ["before", "during", "after"]
         assert memory.status().waiting == 0

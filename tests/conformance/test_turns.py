@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from everlog import Chat, Everlog, KeyTrouble, MasterKeys, StoreUnavailable
+from everlog import Chat, Damaged, Erased, Everlog, KeyTrouble, MasterKeys, StoreUnavailable
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.store import Store
@@ -38,7 +38,8 @@ def attach(upstream: Upstream) -> Attach:
 
     def make(store: Store, **wishes: Any) -> Any:
         chat = Chat("m-1", provider="openai", protocol="chat_completions", assume_model_exists=True, config=config)
-        return Everlog(store).attach(chat, **{"key": "k", "budget": 1_200, "pump": "inline", **wishes})
+        tenant = wishes.pop("tenant", "default")
+        return Everlog(store, tenant=tenant).attach(chat, **{"key": "k", "budget": 1_200, "pump": "inline", **wishes})
 
     return make
 
@@ -142,6 +143,113 @@ def test_what_waits_for_a_thread_that_is_erased_does_not_come_back(database, att
     again.turn("after")
     assert [one.text for one in again.thread.entries() if one.kind == "user"] == ["after"]
     assert [path for path in database.folder.iterdir() if ".waiting-" in path.name] == []
+
+
+def beside(database) -> list[Any]:
+    """Files of words that wait, or were refused."""
+    return [path for path in database.folder.iterdir() if ".waiting-" in path.name or ".refused-" in path.name]
+
+
+def left(attach, store, *, tenant="default", key="k", **wishes):
+    """Leave the words of a turn in a file."""
+    memory = attach(store, tenant=tenant, key=key, **wishes)
+    with away():
+        memory.turn(f"{SECRET} of {tenant} {key}")
+        memory.close()
+
+
+def test_what_waits_for_one_tenant_is_not_taken_in_by_another(database, attach):
+    store = database.open()
+    left(attach, store, tenant="a", key="b/c")
+    other = attach(store, tenant="a/b", key="c")
+    other.turn("mine")
+    assert [one.text for one in other.thread.entries() if one.kind == "user"] == ["mine"]
+    if database.engine == "postgresql":
+        return
+    (path,) = beside(database)
+    assert "b/c" not in path.name
+    assert attach(store, tenant="a", key="b/c").status().waiting == 2
+
+
+def test_a_file_in_the_place_of_another_thread_s_is_not_taken_in_where_it_is_sealed(database, attach):
+    if database.engine == "postgresql" or not database.encrypted:
+        return
+    store = database.open()
+    left(attach, store, key="one")
+    left(attach, store, key="two")
+    first, second = sorted(beside(database), key=lambda path: path.stat().st_mtime_ns)
+    second.unlink()
+    first.rename(second)
+    with pytest.raises(KeyTrouble):
+        attach(store, key="two")
+
+
+@pytest.mark.parametrize("of", ["thread", "user", "tenant"])
+def test_an_erasure_reaches_what_waits_in_files(database, attach, of):
+    if database.engine == "postgresql":
+        return
+    store = database.open()
+    for key, user in (("k", "u"), ("other", "v"), ("unknown", "u")):
+        attach(store, key=key, user=user).turn("before")
+        left(attach, store, key=key, user=user)
+    left(attach, store, tenant="elsewhere", user="u")
+    log = Everlog(store)
+    log.erase_tenant() if of == "tenant" else log.erase(**{of: {"thread": "k", "user": "u"}[of]})
+    gone = {"thread": {"k"}, "user": {"k", "unknown"}, "tenant": {"k", "other", "unknown"}}[of]
+    assert len(beside(database)) == 4 - len(gone)
+    waiting = {key: attach(store, key=key).status().waiting for key in ("k", "other", "unknown")}
+    assert waiting == {key: 0 if key in gone else 2 for key in waiting}
+    assert attach(store, tenant="elsewhere").status().waiting == 2
+
+
+def test_an_erasure_of_a_user_stops_at_a_file_that_nobody_can_read(database, attach):
+    if database.engine == "postgresql":
+        return
+    store = database.open()
+    attach(store, user="u").turn("before")
+    left(attach, store, user="u")
+    (path,) = beside(database)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(Damaged, match="nobody knows whose words"):
+        Everlog(store).erase(user="u")
+    path.unlink()
+    assert Everlog(store).erase(user="u").state == "done"
+
+
+@pytest.mark.parametrize("of", ["thread", "user"])
+def test_an_erasure_reaches_what_waits_in_this_process(database, upstream, attach, of):
+    store = database.open()
+    memory = attach(store, user="u")
+    memory.turn("before")
+    with away():
+        memory.turn(SECRET)
+    assert memory.status().waiting == 2
+    Everlog(store).erase(**{of: {"thread": "k", "user": "u"}[of]})
+    assert memory.status().waiting == 0
+    memory = attach(store, user="u") if of == "thread" else memory
+    with away():
+        memory.turn("away again")
+    memory.turn("after")
+    words = [one.text for one in memory.thread.entries() if one.kind == "user" and one.text]
+    assert words == ["away again", "after"]
+    assert not any(SECRET in str(one.body) for one in upstream.requests[2:])
+
+
+def test_what_waits_of_a_user_who_was_erased_by_another_process_is_dropped_and_the_rest_goes_in(database, attach):
+    store = database.open()
+    memory = attach(store, user="u")
+
+    def rest_is_away(name: str) -> None:
+        if name.startswith(("turn.record", "turn.spool")) and name.endswith("before_commit"):
+            raise DOWN
+
+    with failpoints._listening(rest_is_away):
+        memory.turn(SECRET)
+    Everlog(database.open()).erase(user="u")
+    with pytest.raises(Erased, match="1 messages"):
+        memory.turn("after")
+    memory.turn("more")
+    assert [one.text for one in memory.thread.entries() if one.kind == "user" and one.text] == ["more"]
 
 
 @pytest.mark.parametrize("what", ["thread", "user", "tenant"])

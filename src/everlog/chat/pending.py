@@ -70,6 +70,10 @@ class Approvals:
         """Record a decision, whether or not there is such a call."""
         self._decided[call_id] = approved
 
+    def forget(self) -> None:
+        """Forget all decisions: calls that were decided on and not carried out are over."""
+        self._decided.clear()
+
     def settle(self, call_id: str) -> None:
         """Forget a decision that was carried out: the next call of that id, in a later reply, is another call."""
         self._decided.pop(call_id, None)

@@ -10,7 +10,7 @@ makes any process send the same again. It knows the log and the memories, and ne
 
 from everlog.context.opening import MIN_BUDGET_BYTES
 from everlog.context.prepare import answered, hold, look, prepare
-from everlog.context.stored import epochs, items_of, newest
+from everlog.context.stored import epochs, held_at, items_of, newest
 from everlog.context.values import (
     Consumer,
     Context,
@@ -42,6 +42,7 @@ __all__ = [
     "Terms",
     "answered",
     "epochs",
+    "held_at",
     "hold",
     "items_of",
     "look",

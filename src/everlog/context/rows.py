@@ -4,7 +4,7 @@ They say which parts a prompt had, and hold no text but `held.body`. Rows belong
 a fork has its own.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, Text, bindparam, func
 
 from everlog.context.values import HELD_KINDS, ITEM_KINDS, REASONS, STATUSES
 from everlog.log.rows import COUNTED, POSITION
@@ -144,6 +144,12 @@ HELD = (
     .select(held.c.name, held.c.position, held.c.n, held.c.kind, held.c.covers, held.c.body)
     .where(*_of_epoch)
     .order_by(held.c.position, held.c.n)
+)
+HELD_AT = (
+    scoped(held)
+    .select(held.c.position, func.max(held.c.n))
+    .where(held.c.thread == bindparam("thread"), held.c.position >= bindparam("start"))
+    .group_by(held.c.position)
 )
 PUT_HELD = scoped(held).insert(ignore=True)
 DROP_HELD = (

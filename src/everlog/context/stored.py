@@ -74,6 +74,11 @@ def held_for(unit: Unit, thread: str, consumer: str, n: int) -> list[Held]:
     return found
 
 
+def held_at(unit: Unit, thread: str, start: int) -> dict[int, int]:
+    """Return of each position from `start` on the next number that is free there, whoever's it is."""
+    return {position: n + 1 for position, n in unit.rows(rows.HELD_AT, thread=thread, start=start)}
+
+
 def put_held(unit: Unit, thread: str, consumer: str, epoch: int, held: Sequence[Held]) -> None:
     """Hold something for an epoch; what is held at the same place already stays as it is."""
     unit.run(rows.PUT_HELD, [_held_row(unit, thread, consumer, epoch, one) for one in held])

@@ -1,10 +1,10 @@
 """What `Memory` and `AsyncMemory` have in common: all that does not wait, and the programs that they run."""
 
 import weakref
-from dataclasses import replace
 from typing import Any, Self
 
 from everlog import context as contexts
+from everlog import log
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.effects import Invoke, Program
@@ -12,8 +12,10 @@ from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.context import Context
 from everlog.conversation import asking
+from everlog.conversation.bench import Bench
 from everlog.conversation.costs import Costs
 from everlog.conversation.database import Everlog
+from everlog.conversation.forgetting import remember
 from everlog.conversation.options import Options
 from everlog.conversation.partners import Partner, beside, state_of
 from everlog.conversation.pumping import Pump, memory_of
@@ -28,7 +30,7 @@ from everlog.conversation.tree import Tree
 from everlog.conversation.trouble import Trouble
 from everlog.conversation.turns import Going, Room
 from everlog.conversation.units import Turn
-from everlog.errors import PendingCalls, UnknownThread, expect
+from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import NewTurn, Spent, TurnState
 from everlog.memory.tree.lines import PLACEHOLDER
 
@@ -44,6 +46,7 @@ class Attached:
         self._options = options
         self._owns = owns
         self._trouble = Trouble()
+        self._recollection = Recollection()
         self._recorder = Recorder(home.store, home.name, key, self._trouble, mode=options.past)
         tokens = options.budget if options.unit == "tokens" else options.budget // 4
         built = memory_of(options.past, options.compactor, tokens)
@@ -51,14 +54,17 @@ class Attached:
         self._room = Room(
             options=options,
             recorder=self._recorder,
-            recollection=Recollection(),
+            recollection=self._recollection,
             purse=Purse(self._recorder, options.spend_cap_usd),
             redact=home.redact,
+            allow=partner.allow,
+            bench=Bench(),
             place=(id(home.store), home.name, key),
         )
-        self._parked: Going | None = None
+        self._is_closed = False
         self._recorder.take_leftovers()
-        self._leave = weakref.finalize(self, self._recorder.leave)
+        remember(self._recorder, self._recollection)
+        weakref.finalize(self, self._recorder.leave)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._thread.key!r}>"
@@ -91,7 +97,7 @@ class Attached:
     @property
     def is_awaiting_approval(self) -> bool:
         """Whether a turn waits for somebody to approve a call: `chat.approve(…)`, then `resume()`."""
-        return self._parked is not None
+        return self._room.bench.turn is not None
 
     def cancel(self, *, hard: bool = False) -> Self:
         """Stop the turn that is under way at its next step, from any thread; what came of it is kept.
@@ -106,25 +112,24 @@ class Attached:
         """Return the turn to run: a new one, or the one that waits."""
         if text is None and files is None:
             return (yield from self._resumed())
-        if self._parked is not None:
-            names = ", ".join(dict.fromkeys(call.name for call in self.chat.pending_approvals)) or "decided ones"
-            raise PendingCalls(f"the turn before waits for its calls ({names}); approve or deny them, then resume()")
         message = self._home.redact(user_message(text, files).said.messages[0])
+        key = self._recorder.new_key()
         chat = self._partner.next()
         opening = NewTurn(
-            messages=(replace(message, at=self._home.store.clock.now()),),
-            client_key=self._recorder.new_key(),
+            messages=(message,),
+            client_key=key,
             state=TurnState.OPEN,
             model=state_of(chat).route.name,
             origin=self._options.origin,
         )
-        return Going(self._room, state_of(chat), self._toolbox(), Turn(opening))
+        log.check([opening])
+        return Going(self._room, chat, self._toolbox(), Turn(opening, key))
 
     def _resumed(self) -> Program[Going]:
-        if self._parked is not None:
-            return self._parked
-        turn = yield Invoke(self._recorder.left_open, blocking=True)
-        return Going(self._room, state_of(self._partner.next()), self._toolbox(), turn, is_resumed=True)
+        if isinstance(waiting := self._room.bench.turn, Going):
+            return waiting
+        turn = yield Invoke(self._recorder.left_open, (self._options.origin,), blocking=True)
+        return Going(self._room, self._partner.next(), self._toolbox(), turn, is_resumed=True)
 
     def _toolbox(self) -> Toolbox:
         return Toolbox(self._recorder, self._options, self._trouble)
@@ -132,13 +137,12 @@ class Attached:
     def _said(
         self, text: str | None, files: Any, *, stream: bool = False, on_chunk: OnChunk | None = None
     ) -> Program[ChatMessage]:
+        self._refuse_if_closed()
         expect(text, (str, type(None)), "what the user says is a str")
         going = yield from self._begun(text, files)
-        self._parked = None
         try:
             reply = yield from going.run(stream=stream, on_chunk=on_chunk)
         finally:
-            self._parked = going if going.is_parked else None
             if self._options.pump == "thread":
                 self._pump.kick()
         if self._options.pump == "inline":
@@ -158,6 +162,7 @@ class Attached:
             trouble=self._trouble.counts,
             last_error=self._trouble.last,
             waiting=self._recorder.spool.messages,
+            refused=self._recorder.backlog.refused,
             is_open=self.is_awaiting_approval,
             epoch=None if context is None else context.epoch.n,
             reason=None if context is None else context.epoch.reason,
@@ -175,12 +180,24 @@ class Attached:
             return Costs(talk=Spent(), memory=Spent())
 
     def _forked(self, at: int | None, key: str, title: str | None) -> tuple[Everlog, str, Partner, Options]:
+        self._refuse_if_closed()
         thread = self._thread
         thread.fork(thread.row().next if at is None else at, key, title=title)
-        return self._home, key, self._partner, self._options
+        return self._home, key, self._partner.for_fork(), self._options
+
+    def _refuse_if_closed(self) -> None:
+        """Make sure that what is said can be recorded or kept.
+
+        Raises:
+            Mistake: the memory, or its database, was closed.
+        """
+        if self._is_closed or self._home.store.is_closed:
+            what = "memory" if self._is_closed else "database of the memory"
+            raise Mistake(f"the {what} was closed; nothing was recorded or asked: attach to thread {self.key!r} again")
 
     def _close(self) -> None:
+        self._is_closed = True
         self._pump.close()
-        self._leave()
+        self._recorder.close()
         if self._owns:
             self._home.close()

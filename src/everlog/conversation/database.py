@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from everlog import log
 from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
-from everlog.conversation import leftovers
+from everlog.conversation.forgetting import forget
 from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread, verified
@@ -161,21 +161,24 @@ class Everlog:
         if (thread is None) == (user is None):
             raise Mistake("name a thread or a user to erase, one of the two")
         finished = self._finish_begun("user")
+        waited = self._forget(key=thread, user=user)
         if thread is not None:
             found = self.store.read(self.name, partial(log.find, key=thread))
             receipt = log.erase_thread(self.store, self.name, found.id)
-            leftovers.forget(self.store, self.name, thread)
+            self._forget(key=thread)  # a turn that was under way may have had more wait
             return receipt
         assert user is not None
-        self._forget_waiting(user)
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
             if finished is not None:
                 return finished
+            erased = "but what waited of theirs" if waited else "nothing"
             raise Mistake(
-                f"no turn of user {user!r} here; nothing was erased (a user is the id in a turn's `Origin`, not the author"
+                f"no turn of user {user!r} here; {erased} was erased (a user is the id in a turn's `Origin`, not the author"
                 " of a message)"
             )
-        return log.erase_user(self.store, self.name, user, dropped=_due)
+        receipt = log.erase_user(self.store, self.name, user, dropped=_due)
+        self._forget(user=user)
+        return receipt
 
     def erase_tenant(self) -> Receipt:
         """Erase everything of this tenant; only receipts stay. One that was cut off before is finished.
@@ -184,12 +187,14 @@ class Everlog:
             Mistake: there is no such tenant (any more).
         """
         finished = self._finish_begun("tenant")
+        self._forget()
         if self.name not in self.store.tenants():
             if finished is not None:
                 return finished
             raise Mistake(f"no tenant {self.name!r} here; nothing was erased")
-        self._forget_waiting()
-        return log.erase_tenant(self.store, self.name)
+        receipt = log.erase_tenant(self.store, self.name)
+        self._forget()
+        return receipt
 
     def resume(self) -> list[Receipt]:
         """Go on with erasures that were killed, or had to wait for other connections."""
@@ -263,16 +268,14 @@ class Everlog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _forget_waiting(self, user: str | None = None) -> None:
-        """Drop what waits in files beside the database: all of it, or what a user said."""
-        if leftovers.are_there(self.store):
-            for key in self.keys().values():
-                leftovers.forget(self.store, self.name, key, user=user)
-
     def _finish_begun(self, target: log.Target) -> Receipt | None:
         """Finish what was cut off, and return the receipt of the latest that was of such a target."""
         finished = log.resume(self.store, self.name, dropped=_due, states=["rows", "files"])
         return next((receipt for receipt in reversed(finished) if receipt.target == target), None)
+
+    def _forget(self, *, key: str | None = None, user: str | None = None) -> bool:
+        """Drop what waits to be recorded, in this process and beside the database, of what is erased."""
+        return forget(self.store, self.name, key=key, user=user)
 
     def redact(self, message: Message) -> Message:
         """Return a message as it may be stored."""

@@ -5,6 +5,7 @@ runs, and free at once where its process is gone.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
@@ -15,9 +16,9 @@ from everlog.memory.interface import Subject
 from everlog.pump.claim import Lease, LeaseLost, claim, finish, marks, renew, this_worker
 from everlog.store import Store, Unit
 
-LEASE_S = 60.0
-"""How long a thread stays taken if the machine that holds it goes away."""
-RENEW_S = 20.0
+LEASE_S = 24.0
+"""How long a thread stays taken if the machine that holds it goes away, or cannot let go of it: less than others wait."""
+RENEW_S = 7.0
 
 TURN = "turn"
 """The name under which the lease stands among those of memories."""
@@ -31,10 +32,13 @@ class Places:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken: set[Hashable] = set()
+        self._process = os.getpid()
 
     def take(self, names: Iterable[Hashable]) -> bool:
         """Take all of the names, or none."""
         wanted = set(names)
+        if self._process != os.getpid():  # a fork has none of the turns of its parent
+            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), set()
         with self._lock:
             if wanted & self._taken:
                 return False
@@ -48,6 +52,27 @@ class Places:
 
 
 PLACES = Places()
+
+
+class Ticket:
+    """A way in that may be given up while another thread is still on it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_used = False
+        self._is_given_up = False
+
+    def use(self) -> bool:
+        """Note that one is in; return False if it was given up before, so that what was taken must be let go of."""
+        with self._lock:
+            self._is_used = not self._is_given_up
+            return self._is_used
+
+    def give_up(self) -> bool:
+        """Take the way no more; say whether one is in already, so that what was taken must be let go of here."""
+        with self._lock:
+            self._is_given_up = True
+            return self._is_used
 
 
 def take(unit: Unit, thread: str, *, retake: bool = False) -> Lease | None:

@@ -1,18 +1,24 @@
-"""What waits to be recorded, when the program ends before the database is back: a file beside it, taken in by the next."""
+"""What waits to be recorded, when the program ends before the database is back: a file beside it, taken in by the next.
+
+Names of files tell tenants and threads apart, and say neither. What a database would never take is kept in files of
+another name, for whoever looks after it. An erasure reaches both.
+"""
 
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, TypeAlias
 
 from everlog import jsonl, log
 from everlog.clock import EPOCH
 from everlog.conversation.spool import Waiting
 from everlog.conversation.trouble import PASSES
-from everlog.errors import Damaged, Erased, EverlogError, KeyTrouble
+from everlog.errors import Damaged, Erased, EverlogError, KeyTrouble, expect
 from everlog.log import NewTurn, TurnState
 from everlog.messages import JSON, Entry, Message, Origin
 from everlog.store import Store, aside
@@ -20,13 +26,31 @@ from everlog.tokens import text_of, utf8
 
 _logger = logging.getLogger(__name__)
 
+Kind: TypeAlias = Literal["waiting", "refused"]
+"""What the next program records, and what no program ever will."""
 
-def keep(store: Store, tenant: str, key: str, thread: str | None, waiting: Sequence[Waiting]) -> bool:
+_UNREADABLE = (Damaged, ValueError, KeyError, TypeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What programs left."""
+
+    waiting: list[Waiting] = field(default_factory=list)
+    """Oldest first."""
+    paths: list[Path] = field(default_factory=list)
+    """The files that it is in; they stay until `drop`."""
+    threads: list[str] = field(default_factory=list)
+    """Our ids of the thread, as the programs knew it."""
+
+
+def keep(
+    store: Store, tenant: str, key: str, thread: str | None, waiting: Sequence[Waiting], *, kind: Kind = "waiting"
+) -> bool:
     """Write what waits; say whether it was."""
-    plain = jsonl.encoded(jsonl.dumps({"thread": thread, "waiting": [_render(one) for one in waiting]}))
     count = sum(len(one.turn.messages) for one in waiting)
     try:
-        path = aside.write(store, _name(tenant, key), plain)
+        path = _write(store, _name(tenant, key, kind), thread, waiting)
     except EverlogError as error:
         path, why = None, type(error).__name__
     else:
@@ -40,30 +64,30 @@ def keep(store: Store, tenant: str, key: str, thread: str | None, waiting: Seque
     return True
 
 
-def take(store: Store, tenant: str, key: str) -> tuple[list[Waiting], list[Path]]:
-    """Return what programs left waiting, oldest first, and the files that it is in; they stay until `drop`.
+def take(store: Store, tenant: str, key: str) -> Left:
+    """Return what programs left waiting; that of a thread which was erased since is dropped.
 
     Raises:
         KeyTrouble: they are sealed under another master key.
     """
-    found: list[Waiting] = []
-    paths: list[Path] = []
+    left = Left()
     for path in aside.files(store, _name(tenant, key)):
         try:
-            kept = json.loads(text_of(aside.read(store, _name(tenant, key), path)))
-            if _is_erased(store, tenant, kept["thread"]):
+            thread, waiting = _read(store, path)
+            if _is_erased(store, tenant, thread):
                 path.unlink(missing_ok=True)
                 continue
-            found += [_parse(one) for one in kept["waiting"]]
         except KeyTrouble:
             raise
-        except (Damaged, ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             _logger.warning(
                 "a file of messages cannot be read", extra={"file": path.name, "error": type(error).__name__}
             )
         else:
-            paths.append(path)
-    return found, paths
+            left.waiting.extend(waiting)
+            left.paths.append(path)
+            left.threads.extend([] if thread is None else [thread])
+    return left
 
 
 def drop(paths: Sequence[Path]) -> None:
@@ -72,25 +96,44 @@ def drop(paths: Sequence[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def are_there(store: Store) -> bool:
-    """Whether there is any such file beside a database."""
-    return bool(aside.files(store, "waiting"))
+def forget(store: Store, tenant: str, *, key: str | None = None, user: str | None = None) -> bool:
+    """Remove what waits of a thread, of an end user, or of a whole tenant; say whether there was any.
+
+    Raises:
+        Damaged: a file cannot be read, so that nobody knows whose words are in it.
+        KeyTrouble: one is sealed under another master key.
+    """
+    found = False
+    for kind in ("waiting", "refused"):
+        name = _of_tenant(tenant, kind) if key is None else _name(tenant, key, kind)
+        drop(aside.remnants(store, name))
+        for path in aside.files(store, name):
+            found = _forget_in(store, path, user) or found
+    return found
 
 
-def forget(store: Store, tenant: str, key: str, *, user: str | None = None) -> None:
-    """Drop what waits in files for a thread that is erased, or what a user said of it."""
-    for path in aside.files(store, _name(tenant, key)):
-        left: list[Waiting] = []
-        thread = None
-        if user is not None:
-            kept = json.loads(text_of(aside.read(store, _name(tenant, key), path)))
-            thread = kept["thread"]
-            left = [one for one in map(_parse, kept["waiting"]) if one.turn.origin.user != user]
-            if len(left) == len(kept["waiting"]):
-                continue
+def _forget_in(store: Store, path: Path, user: str | None) -> bool:
+    if user is None:
         path.unlink(missing_ok=True)
-        if left:
-            keep(store, tenant, key, thread, left)
+        return True
+    try:
+        thread, waiting = _read(store, path)
+    except KeyTrouble:
+        raise
+    except _UNREADABLE as error:
+        if not path.exists():  # another program took it in
+            return False
+        raise Damaged(
+            f"{path.name} beside the database cannot be read, so nobody knows whose words are in it; remove it, and "
+            "erase again"
+        ) from error
+    others = [one for one in waiting if one.turn.origin.user != user]
+    if len(others) == len(waiting):
+        return False
+    if others:
+        _write(store, aside.name_of(store, path), thread, others)
+    path.unlink(missing_ok=True)
+    return True
 
 
 def _is_erased(store: Store, tenant: str, thread: str | None) -> bool:
@@ -106,15 +149,32 @@ def _is_erased(store: Store, tenant: str, thread: str | None) -> bool:
     return False
 
 
-def _name(tenant: str, key: str) -> str:
-    return f"waiting-{sha256(utf8(tenant) + b'/' + utf8(key)).hexdigest()[:16]}"
+def _of_tenant(tenant: str, kind: str) -> str:
+    return f"{kind}-{sha256(utf8(tenant)).hexdigest()[:32]}"
+
+
+def _name(tenant: str, key: str, kind: str = "waiting") -> str:
+    return f"{_of_tenant(tenant, kind)}-{sha256(utf8(key)).hexdigest()[:32]}"
+
+
+def _write(store: Store, name: str, thread: str | None, waiting: Sequence[Waiting]) -> Path | None:
+    plain = jsonl.encoded(jsonl.dumps({"thread": thread, "waiting": [_render(one) for one in waiting]}))
+    return aside.write(store, name, plain)
+
+
+def _read(store: Store, path: Path) -> tuple[str | None, list[Waiting]]:
+    kept = json.loads(text_of(aside.read(store, path)))
+    thread, waiting = kept["thread"], [_parse(one) for one in kept["waiting"]]
+    expect(thread, (str, NoneType), "the id of a thread is a str")
+    return thread, waiting
 
 
 def _render(one: Waiting) -> JSON:
     turn = one.turn
     return {
-        "expected": one.expected,
+        "of": one.of,
         "number": one.number,
+        "after": one.after,
         "client_key": turn.client_key,
         "state": int(turn.state),
         "model": turn.model,
@@ -137,4 +197,10 @@ def _parse(value: dict[str, Any]) -> Waiting:
         more=value["more"],
         origin=Origin(**value["origin"]),
     )
-    return Waiting(turn, value["expected"], value["number"])
+    log.check([turn] if turn.messages or not turn.more else [])
+    one = Waiting(turn=turn, of=value["of"], number=value["number"], after=value["after"])
+    expect(one.of, str, "the name of a turn is a str")
+    expect(turn.more, bool, "whether it goes on with a turn is True or False")
+    for number in (one.number, one.after):
+        expect(number, (int, NoneType), "a place in a thread is an int")
+    return one

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from everlog import log
 from everlog.chat.options import refuse_unknown
 from everlog.context import MIN_BUDGET_BYTES, Mode
 from everlog.errors import BudgetTooSmall, Mistake, expect, expect_number
@@ -18,6 +19,9 @@ Pumping: TypeAlias = Literal["thread", "inline", "worker", "none"]
 """Who builds lines after a turn: a thread in the background, the turn itself, another process, nobody."""
 
 DEFAULT_TOKENS = 20_000
+MOST = 1 << 40
+"""The largest budget: more than any model takes."""
+LONGEST_S = 86_400 * 365.0
 
 
 class Wishes(TypedDict, total=False):
@@ -99,6 +103,8 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         ),
     )
     _check(made, wishes.get("tail"))
+    for value in (made.origin.user, made.origin.session, made.origin.project):
+        log.check_id(value)
     return made
 
 
@@ -117,6 +123,8 @@ def _budget(tokens: object, budget: object) -> tuple[int, Literal["bytes", "toke
         raise Mistake(f"`{what}` is a whole number, not {type(given).__name__}")
     if given < least:
         raise BudgetTooSmall(f"a memory needs `{what}` of at least {least}, not {given}")
+    if given > MOST:
+        raise Mistake(f"`{what}` is at most {MOST}")
     return given, "tokens" if budget is None else "bytes"
 
 
@@ -139,6 +147,10 @@ def _check(options: Options, tail: object) -> None:
         raise Mistake(f"`low_mark` is above 0 and at most 1, not {options.low_mark!r}")
     expect(options.search, bool, "`search` is True or False")
     expect_number(options.wait_s, "wait_s")
+    if options.wait_s > LONGEST_S:
+        raise Mistake(f"`wait_s` is at most {LONGEST_S:.0f} s, a year")
+    if options.search_mask is not None and not callable(options.search_mask):
+        raise Mistake(f"`search_mask` is called with a text, so it is no {type(options.search_mask).__name__}")
     expect_number(options.search_cap, "search_cap", whole=True)
     if options.spend_cap_usd is not None:
         expect_number(options.spend_cap_usd, "spend_cap_usd")

@@ -47,8 +47,9 @@ class Partner:
         self._required = required
         self._reserved = reserved
         self._given = given
+        self._options = options
         self._make: Callable[[], Chat | AsyncChat] | None = _maker(given, options)
-        self._chat = self._checked(given if self._make is None else self._make())
+        self._chat = self.allow(given if self._make is None else self._make())
         self._is_fresh = True
 
     @property
@@ -66,6 +67,12 @@ class Partner:
         """Whether it is for event loops."""
         return isinstance(self._chat, AsyncChat)
 
+    def for_fork(self) -> "Partner":
+        """Return whom a fork talks with: the same chat if it was given, else one of its own."""
+        if self._make is None:
+            return self
+        return Partner(self._given, options=self._options, required=self._required, reserved=self._reserved)
+
     def next(self) -> Chat | AsyncChat:
         """Return the chat of the next turn, checked again: it may have been changed since."""
         kind = type(self._chat)
@@ -76,9 +83,15 @@ class Partner:
                     f"the function makes a {type(self._chat).__name__} now, and made a {kind.__name__} before"
                 )
         self._is_fresh = False
-        return self._checked(self._chat)
+        return self.allow(self._chat)
 
-    def _checked(self, chat: Any) -> Chat | AsyncChat:
+    def allow(self, chat: Any) -> Chat | AsyncChat:
+        """Return a chat that may be asked.
+
+        Raises:
+            ProtocolError: it speaks another protocol than the required one.
+            Mistake: it is no chat, or has what does not go together with a memory.
+        """
         if not isinstance(chat, Chat | AsyncChat):
             raise Mistake(f"a function given as a chat makes a Chat or an AsyncChat, not {type(chat).__name__}")
         require(chat, self._required)

@@ -4,7 +4,7 @@ Words, and calls of the user's own tools with their results, are the conversatio
 what they show is in the log already. A reply is held beside its entries where they would not give its blocks again.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from everlog.context import Held
@@ -26,8 +26,9 @@ class Parts:
 class Numbers:
     """Counts what is held at each position."""
 
-    def __init__(self) -> None:
-        self._next: dict[int, int] = {}
+    def __init__(self, known: Mapping[int, int]) -> None:
+        """Go on from what is held already."""
+        self._next = dict(known)
 
     def at(self, position: int) -> int:
         """Return the next number there."""

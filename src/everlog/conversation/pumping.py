@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Any, assert_never
 
+from everlog.clock import monotonic
 from everlog.context import Mode
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.trouble import Trouble
@@ -20,7 +21,7 @@ from everlog.messages import Call
 from everlog.pump import run
 
 CLOSE_S = 10.0
-"""How long a memory that is closed waits for what is being built."""
+"""How long a memory that is closed, or a program that ends, waits for what is being built."""
 
 LEAST_THRESHOLD, RECENT = 100, 10
 """Tokens from which on a conversation is summarised, at least; its newest messages, which are not."""
@@ -87,9 +88,13 @@ class Pump:
             return not thread.is_alive()
         return True
 
+    def stop(self) -> None:
+        """Build nothing more."""
+        self._closing.set()
+
     def close(self) -> None:
         """Build nothing more, and wait for what is being built."""
-        self._closing.set()
+        self.stop()
         self.wait(CLOSE_S)
 
     def _work(self) -> None:
@@ -114,8 +119,11 @@ def _closed_at_exit(pump: Pump) -> None:
 
 
 def _close_all() -> None:
-    for pump in list(_at_exit):
-        pump.close()
+    pumps, until = list(_at_exit), monotonic() + CLOSE_S
+    for pump in pumps:
+        pump.stop()
+    for pump in pumps:
+        pump.wait(max(0.0, until - monotonic()))
 
 
 def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[Any] | None":

@@ -13,6 +13,7 @@ class Recollection:
     def __init__(self) -> None:
         self.context: Context | None = None
         self._pieces: tuple[Said, ...] = ()
+        """What it had before the user's last message."""
         self._budget = 0
         self._closed: list[Said] = []
         self._open: list[Said] = []
@@ -25,8 +26,16 @@ class Recollection:
     def keep(self, context: Context, head: int) -> None:
         """Keep a prompt that was compiled, `head` of whose parts are instructions."""
         self.context = context
-        self._pieces = context.said[head:]
+        pieces = context.said[head:]
+        began = max((n for n, said in enumerate(pieces) if _is_users(said)), default=len(pieces))
+        self._pieces = pieces[:began]
         self._budget = context.epoch.budget
+        self._closed, self._open = [], list(pieces[began:])
+
+    def forget(self) -> None:
+        """Forget all of it: some of it was erased."""
+        self.context = None
+        self._pieces, self._budget = (), 0
         self._closed, self._open = [], []
 
     def add(self, said: Sequence[Said]) -> None:
@@ -34,9 +43,9 @@ class Recollection:
         self._open += said
 
     def said(self, head: Sequence[Said], budget: int) -> tuple[Said, ...]:
-        """Return the prompt to send: instructions, the last one that was compiled, and what was said since.
+        """Return the prompt to send: instructions, the memory that was compiled last, and what was said since.
 
-        Of closed turns since then the newest are shown, as many as the budget has room for.
+        Of turns that are closed by now the newest are shown, as many as the budget has room for.
         """
         memory = 0 if self.context is None else self.context.memory_bytes
         room = (self._budget or budget) - memory

@@ -41,7 +41,7 @@ class Purse:
             return self._known
         try:
             store, act = self._recorder.store, partial(log.spent, thread=thread)
-            found = self._recorder.reach(lambda: store.read(self._recorder.tenant, act))
+            found = self._recorder.database.reach(lambda: store.read(self._recorder.tenant, act))
         except PASSES:
             return self._known
         unpriced = sum(one.unpriced for one in found.values())

@@ -14,6 +14,9 @@ class MemoryStatus:
     """The class of the last of it."""
     waiting: int
     """Messages that could not be recorded yet."""
+    refused: int
+    """Messages that the database will never take, such as an id of 300 characters; kept in a file beside it, where there
+    may be one."""
     is_open: bool
     """Whether a turn waits for somebody to approve a call."""
     epoch: int | None
@@ -34,4 +37,4 @@ class MemoryStatus:
     @property
     def is_well(self) -> bool:
         """Whether nothing is missing."""
-        return not self.waiting and not any(self.trouble.values())
+        return not self.waiting and not self.refused and not any(self.trouble.values())

@@ -5,11 +5,14 @@ database are effects too. However it ends, the log says what was said: a reply t
 """
 
 import logging
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from everlog.chat import loop, rounds
+from everlog.chat.async_chat import AsyncChat
 from everlog.chat.cancel import Cancel
+from everlog.chat.chat import Chat
 from everlog.chat.effects import Abandoned, Invoke, Program, Sleep
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
@@ -19,17 +22,18 @@ from everlog.clock import monotonic
 from everlog.context import Context, Terms
 from everlog.context.values import Status
 from everlog.conversation import asking
-from everlog.conversation.gate import PLACES
+from everlog.conversation.bench import Bench
+from everlog.conversation.gate import PLACES, Ticket
 from everlog.conversation.options import Options
 from everlog.conversation.overhearing import overheard
-from everlog.conversation.partners import as_messages, beside
+from everlog.conversation.partners import as_messages, beside, state_of
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
 from everlog.conversation.recollection import Recollection
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.spending import Purse
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Busy, Cancelled, ContextTooLong
+from everlog.errors import Busy, Cancelled, ContextTooLong, Erased, Mistake
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols.exchange import Said, Usage
@@ -49,6 +53,9 @@ class Room:
     recollection: Recollection
     purse: Purse
     redact: Callable[[Message], Message]
+    allow: Callable[[Chat | AsyncChat], object]
+    """Makes sure that a chat may be asked: it may have been changed since it was looked at last."""
+    bench: Bench
     place: Hashable
     """The thread, as this process knows it."""
 
@@ -56,28 +63,37 @@ class Room:
 class Going:
     """A turn under way."""
 
-    def __init__(self, room: Room, state: State, toolbox: Toolbox, turn: Turn, *, is_resumed: bool = False) -> None:
+    def __init__(
+        self, room: Room, chat: Chat | AsyncChat, toolbox: Toolbox, turn: Turn, *, is_resumed: bool = False
+    ) -> None:
         self.turn = turn
-        self.is_parked = False
-        """Whether it waits for somebody to approve a call."""
         self._room = room
-        self._state = state
+        self._chat = chat
+        self._state = state_of(chat)
         self._toolbox = toolbox
         self._is_resumed = is_resumed
-        self._numbers = Numbers()
+        self._numbers = Numbers(turn.held)
         self._told = 0
         """How many of the chat's messages are recorded."""
-        self._billed = len(state.ledger)
+        self._billed = len(self._state.ledger)
         self._context: Context | None = None
         self._terms: Terms | None = None
         self._is_out = False
         """Whether nobody said yet what became of the last request."""
         self._heard: list[str] = []
         self._was_too_long = False
+        self._pending: Piece | None = None
+        """What is being recorded; the act may have been cancelled before it began."""
+        self._inside = threading.Lock()
+        """Held while the turn runs, from the moment on when it is in."""
+
+    @property
+    def pending(self) -> str:
+        """Names of the tools whose calls wait."""
+        return ", ".join(dict.fromkeys(call.name for call in open_calls(self._state.messages))) or "decided ones"
 
     def run(self, *, stream: bool = False, on_chunk: OnChunk | None = None) -> Program[ChatMessage]:
         """Go on until the model has answered, or a call waits for approval; return the last message."""
-        self.is_parked = False
         names = (self._room.place, id(self._state))
         yield from self._enter(names)
         try:
@@ -86,18 +102,43 @@ class Going:
             self._leave(names)
             raise
         except BaseException as error:
-            yield from self._fail(error)
-            yield Invoke(self._leave, (names,), blocking=True)
+            try:
+                yield from self._fail(error)
+            except BaseException as second:
+                self._break_off(names, second)
+                raise
+            yield from self._exit(names)
             raise
-        yield Invoke(self._leave, (names,), blocking=True)
+        yield from self._exit(names)
         return reply
 
+    def _exit(self, names: Sequence[Hashable]) -> Program[None]:
+        try:
+            yield Invoke(self._leave, (names,), blocking=True)
+        except BaseException as error:  # it may have been cancelled before it began
+            self._break_off(names, error)
+            raise
+
+    def _break_off(self, names: Sequence[Hashable], error: BaseException) -> None:
+        """Let go of everything where nothing more can be waited for: an act may be under way, and hold up an event loop."""
+        if isinstance(error, GeneratorExit):
+            self._leave(names)
+        else:
+            threading.Thread(target=self._leave, args=(names,), name="everlog-leave").start()
+
     def _leave(self, names: Sequence[Hashable]) -> None:
+        """Let go of everything, once."""
+        try:
+            self._inside.release()
+        except RuntimeError:  # another thread is at it
+            return
         try:
             self._toolbox.close()
-            self._room.recorder.release(self.turn)
         finally:
-            PLACES.leave(names)
+            try:
+                self._room.recorder.release(self.turn)
+            finally:
+                PLACES.leave(names)
 
     def _enter(self, names: Sequence[Hashable]) -> Program[None]:
         """Wait until the thread is free, and begin.
@@ -105,29 +146,41 @@ class Going:
         Raises:
             Busy: it is not, for too long.
         """
-        recorder, pause = self._room.recorder, FIRST_PAUSE_S
-        begin = recorder.reopen if self._is_resumed else recorder.begin
-        until = monotonic() + self._room.options.wait_s
-        while True:
-            if PLACES.take(names):
-                begun = False
-                try:
-                    begun = yield Invoke(begin, (self.turn,), blocking=True)
-                finally:
-                    if not begun:
-                        PLACES.leave(names)
-                if begun:
-                    break
+        room, pause = self._room, FIRST_PAUSE_S
+        until = monotonic() + room.options.wait_s
+        while not (PLACES.take(names) and (yield from self._begin(names))):
             if monotonic() >= until:
                 raise Busy(
-                    f"another turn of thread {recorder.key!r} is under way and did not end within "
-                    f"{self._room.options.wait_s:g} s; try again, or give a longer wait_s"
+                    f"another turn of thread {room.recorder.key!r} is under way and did not end within "
+                    f"{room.options.wait_s:g} s; try again, or give a longer wait_s"
                 )
             yield Sleep(pause, Cancel())
             pause = min(LONGEST_PAUSE_S, pause * 2)
-        self._room.recollection.begin()
+        self._inside.acquire()
+        room.bench.rise(self)
+        room.recollection.begin()
         if not self._is_resumed:
-            self._room.recollection.add([Said(messages=self.turn.opening.messages)])
+            self._state.approvals.forget()
+            room.recollection.add([Said(messages=self.turn.opening.messages)])
+
+    def _begin(self, names: Sequence[Hashable]) -> Program[bool]:
+        """Begin, if the thread is free; if not, or if it fails or is cancelled, leave nothing taken."""
+        recorder, ticket = self._room.recorder, Ticket()
+        begin, back = (recorder.reopen, recorder.release) if self._is_resumed else (recorder.begin, recorder.abort)
+        is_in: bool = False
+        try:
+            self._room.bench.refuse(self)
+            is_in = yield Invoke(begin, (self.turn, ticket), blocking=True)
+        except BaseException as error:
+            if isinstance(error, Mistake | Erased):
+                self._room.bench.rise(self)
+            if ticket.give_up():
+                back(self.turn)
+            raise
+        finally:
+            if not is_in:
+                PLACES.leave(names)
+        return is_in
 
     def _rounds(self, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         while True:
@@ -145,12 +198,14 @@ class Going:
                 self._state.tool_options = state.tool_options
                 yield from self._record_results(state)
             if open_calls(state.messages):
-                self._is_resumed = self.is_parked = True
+                self._is_resumed = True
+                self._room.bench.sit(self)
                 return _last_reply(state)
 
     def _prepare(self) -> Program[State]:
         """Compile the next request into the chat's messages, and return the chat as it is for that request."""
         room, chat = self._room, self._state
+        room.allow(self._chat)
         mine = self._toolbox.tools(takes=asking.takes_tools(chat, room.options.past))
         state = beside(chat, mine)
         terms = replace(asking.terms_of(state, room.options), too_long=self._was_too_long)
@@ -218,6 +273,10 @@ class Going:
     def _fail(self, error: BaseException) -> Program[None]:
         """Record what came before it failed, and how the turn ended."""
         try:
+            if (pending := self._pending) is not None:
+                yield Invoke(self._room.recorder.record, (self.turn, pending), blocking=True)
+                if pending.state is not TurnState.OPEN:
+                    return  # it was over
             yield from self._record(self._rest(), status=self._outcome(error))
         except GeneratorExit:
             raise
@@ -264,7 +323,9 @@ class Going:
             usage=usage,
             attempts=attempts,
         )
+        self._pending = whole
         yield Invoke(self._room.recorder.record, (self.turn, whole), blocking=True)
+        self._pending = None
 
 
 def _piece(parts: Parts, state: TurnState) -> Piece:

@@ -1,6 +1,6 @@
 """The units of work of a turn: what each stores, together or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from everlog import context as contexts
@@ -10,7 +10,7 @@ from everlog.context import Context, Held, Mode, Terms
 from everlog.context.values import Status
 from everlog.conversation import gate
 from everlog.conversation.spool import Waiting
-from everlog.errors import Mistake
+from everlog.errors import Erased, Mistake
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
 from everlog.messages import Message
 from everlog.protocols.exchange import Usage
@@ -18,12 +18,17 @@ from everlog.pump import mark_rolling, mark_tree
 from everlog.pump.claim import Lease, LeaseLost
 from everlog.store import Unit
 
+_IN_BETWEEN = 100
+"""Entries that a tool may have written to a turn between two pieces of it."""
+
 
 class Turn:
     """A turn under way, as the log knows it."""
 
-    def __init__(self, opening: NewTurn) -> None:
+    def __init__(self, opening: NewTurn, name: str) -> None:
         self.opening = opening
+        self.name = name
+        """The same for all pieces of it that wait."""
         self.number: int | None = None
         """None while it waits in the spool."""
         self.at = 0
@@ -32,8 +37,12 @@ class Turn:
         """Position after what is recorded of it."""
         self.said = 0
         """How many messages of it the model, or a tool, said."""
+        self.held: Mapping[int, int] = {}
+        """Of a turn that another process began: how much is held at each position."""
         self.lease: Lease | None = None
         self.beats: gate.Heartbeat | None = None
+        self.last: Piece | None = None
+        """What was recorded last, or is being recorded."""
 
     @property
     def is_stored(self) -> bool:
@@ -95,8 +104,8 @@ def reopen(unit: Unit, thread: str, number: int | None, retake: bool) -> Lease |
     return lease
 
 
-def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message] | None:
-    """Return the thread, the turn that it was left in, and what that began with; None if none is open."""
+def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message, Mapping[int, int]] | None:
+    """Return the thread, the turn that it was left in, what that began with, and what is held; None if none is open."""
     thread = log.known(unit, key)
     if thread is None:
         return None
@@ -104,7 +113,8 @@ def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message] |
     opened = log.open_turn(unit, row)
     if opened is None:
         return None
-    return row, opened, log.at(unit, row, [opened.first])[opened.first].message
+    first = log.at(unit, row, [opened.first])[opened.first].message
+    return row, opened, first, contexts.held_at(unit, row.id, opened.first)
 
 
 def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[Attempt], mode: Mode) -> int:
@@ -128,8 +138,7 @@ def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[A
             contexts.answered(
                 unit, thread, piece.terms, piece.context, status=piece.status, model=piece.model, usage=piece.usage
             )
-    for one in unpaid:
-        log.spend(unit, row, Purpose.TALK, f"{one.provider}/{one.model.id}", one.usage, one.cost.total_usd)
+    _spend(unit, row, unpaid)
     return row.next + len(piece.messages)
 
 
@@ -138,27 +147,72 @@ def release(unit: Unit, lease: Lease) -> None:
     gate.leave(unit, lease)
 
 
-def put(unit: Unit, thread: str, waiting: Waiting, expected: int | None, mode: Mode) -> tuple[int, int, int]:
-    """Record what waited, and return first position, end and number of its turn.
+def abort(unit: Unit, thread: str, number: int) -> None:
+    """Close a turn that was given up while it began."""
+    row = log.load(unit, thread)
+    opened = log.open_turn(unit, row)
+    if opened is not None and opened.turn == number:
+        log.settle(unit, row, number, TurnState.ABORTED)
 
-    Where it stands already, since an earlier try was stored unseen, it is not stored again. The rest of a turn that
-    others went past is a turn of its own.
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Where something stands that waited."""
+
+    first: int
+    stop: int
+    number: int
+    """Of its turn."""
+
+
+def put(unit: Unit, thread: str, waiting: Waiting, mode: Mode, lease: Lease) -> Stood:
+    """Record what waited, unless an earlier try of it was stored unseen, and return where it stands.
+
+    The rest of a turn that others went past is a turn of its own.
+
+    Raises:
+        Erased: the thread, or the turn, was erased.
+        LeaseLost: another process took the thread over.
     """
     row, turn = log.load(unit, thread), waiting.turn
-    if turn.more and expected is not None and row.next > expected:
-        there = log.read(unit, row, expected, expected + len(turn.messages))
-        if [(one.kind, one.text) for one in there] == [(one.kind, one.text) for one in turn.messages]:
-            return expected, expected + len(there), row.turns - 1
-    was_passed = turn.more and waiting.number is not None and row.turns - 1 != waiting.number
-    if turn.more and not turn.messages:
-        if not was_passed:
-            log.settle(unit, row, row.turns - 1, turn.state)
-        return row.next, row.next, row.turns - 1
+    gate.hold(unit, lease)
     if not turn.more:
-        log.close_open(unit, row)
-    appended = log.append(unit, row, [replace(turn, more=False) if was_passed else turn])
+        appended = log.append(unit, row, [turn])
+        if not appended.repeated:
+            log.close_open(unit, row)  # the one before, as the thread was
+            _mark(unit, row.id, appended.stop, mode)
+        return Stood(appended.first, appended.stop, appended.turn)
+    number, after = waiting.number, waiting.after
+    assert number is not None, "what a turn begins with is recorded before the rest of it"
+    assert after is not None, "and so is each piece before this one"
+    if turn.messages and (first := _found(unit, row, waiting)) is not None:
+        return Stood(first, first + len(turn.messages), number)
+    _spend(unit, row, waiting.unpaid)
+    was_passed = row.turns - 1 != number
+    if not turn.messages:
+        if not was_passed:
+            log.settle(unit, row, number, turn.state)
+        return Stood(after, after, number)
+    if was_passed and log.is_erased(unit, row, number):
+        raise Erased(f"turn {number}, whose rest waited, was erased")
+    appended = log.append(unit, row, [replace(turn, more=not was_passed)])
     _mark(unit, row.id, appended.stop, mode)
-    return appended.first, appended.stop, appended.turn
+    return Stood(appended.first, appended.stop, appended.turn)
+
+
+def _found(unit: Unit, row: ThreadRow, waiting: Waiting) -> int | None:
+    """Return where a piece of a turn stands already; a tool may have written to the turn in between."""
+    after = waiting.after or 0
+    size = len(waiting.turn.messages)
+    there = log.read(unit, row, after, min(row.next, after + size + _IN_BETWEEN), media=False)
+    told = [(one.kind, one.text) for one in there if one.turn == waiting.number]
+    wanted = [(one.kind, one.text) for one in waiting.turn.messages]
+    return next((after + n for n in range(len(told) - size + 1) if told[n : n + size] == wanted), None)
+
+
+def _spend(unit: Unit, row: ThreadRow, unpaid: Sequence[Attempt]) -> None:
+    for one in unpaid:
+        log.spend(unit, row, Purpose.TALK, f"{one.provider}/{one.model.id}", one.usage, one.cost.total_usd)
 
 
 def _row(unit: Unit, key: str, thread: str | None) -> ThreadRow:

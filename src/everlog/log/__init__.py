@@ -5,7 +5,7 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 """
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
-from everlog.log.appending import Appended, append, check, continues
+from everlog.log.appending import Appended, append, check, check_id, continues
 from everlog.log.blobs import retire
 from everlog.log.entries import Said, at, back, chain, newest, read, seen, turn_start
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
@@ -15,7 +15,7 @@ from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts
 from everlog.log.sessions import answer, answered, join, members
-from everlog.log.settling import OpenTurn, close_open, open_turn, settle
+from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
@@ -72,6 +72,7 @@ __all__ = [
     "best",
     "chain",
     "check",
+    "check_id",
     "checked_key",
     "close_open",
     "continues",
@@ -89,6 +90,7 @@ __all__ = [
     "ids",
     "instruct",
     "instructions",
+    "is_erased",
     "join",
     "key_of",
     "kin",

@@ -29,6 +29,12 @@ def open_turn(unit: Unit, thread: ThreadRow) -> OpenTurn | None:
     return OpenTurn(number, int(found[3]))
 
 
+def is_erased(unit: Unit, thread: ThreadRow, turn: int) -> bool:
+    """Return whether one of the thread's own turns was erased."""
+    found = unit.row(rows.TURNS, thread=thread.id, start=turn, stop=turn + 1)
+    return found is not None and found[4] == TurnState.ERASED
+
+
 def settle(unit: Unit, thread: ThreadRow, turn: int, state: TurnState) -> None:
     """Set the state of one of the thread's own turns."""
     unit.run(rows.SET_TURN, {"thread": thread.id, "number": turn, "new_state": int(state)})

@@ -19,9 +19,15 @@ LIMIT_BYTES = 1 << 30
 
 
 def files(store: Store, name: str) -> list[Path]:
-    """Return the files of a name beside a database, oldest first."""
+    """Return the files of a name, or of all names that go on from it, beside a database; oldest first of each name."""
     where = _beside(store, name)
     return [] if where is None else sorted(where.parent.glob(f"{_plain(where.name)}-*[0-9a-f]"))
+
+
+def remnants(store: Store, name: str) -> list[Path]:
+    """Return what programs that were killed left of files that they were writing."""
+    where = _beside(store, name)
+    return [] if where is None else sorted(where.parent.glob(f"{_plain(where.name)}-*.part"))
 
 
 def write(store: Store, name: str, plain: bytes) -> Path | None:
@@ -42,19 +48,26 @@ def write(store: Store, name: str, plain: bytes) -> Path | None:
     return path
 
 
-def read(store: Store, name: str, path: Path) -> bytes:
-    """Return what a file holds.
+def read(store: Store, path: Path) -> bytes:
+    """Return what a file holds, if it is the one that was written under its name.
 
     Raises:
         Damaged: it cannot be read.
         KeyTrouble: it is sealed under another master key.
     """
     try:
-        return _opened(store, name, contents(path, LIMIT_BYTES))
+        return _opened(store, name_of(store, path), contents(path, LIMIT_BYTES))
     except KeyTrouble:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path} cannot be read; what it holds is not in the database") from error
+
+
+def name_of(store: Store, path: Path) -> str:
+    """Return the name under which a file was written."""
+    assert isinstance(store.engine, SQLiteEngine)
+    assert store.engine.path is not None
+    return path.name.removeprefix(f"{store.engine.path.name}.").rpartition("-")[0]
 
 
 def _beside(store: Store, name: str) -> Path | None:

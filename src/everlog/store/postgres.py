@@ -165,6 +165,11 @@ class PostgresEngine:
         except self._driver.Error as error:
             raise StoreUnavailable(f"PostgreSQL: {_reason(error)}") from error
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Finish what runs and close every connection."""
         with self._lock:

@@ -138,6 +138,11 @@ class SQLiteEngine:
                 if isinstance(raw, Still):
                     raw.confirm()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Finish what is queued and close every connection."""
         if self._closed:

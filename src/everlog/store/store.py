@@ -112,6 +112,11 @@ class Store:
             row = raw.execute("SHOW server_version").fetchone()
         return f"PostgreSQL {row[0] if row else ''}".strip()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be read or written here any more."""
+        return self.engine.is_closed
+
     def close(self) -> None:
         """Finish what is queued and close every connection."""
         self.engine.close()

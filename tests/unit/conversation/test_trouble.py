@@ -174,3 +174,13 @@ def test_a_compactor_that_is_down_leaves_placeholders_and_the_turns_go_on(rememb
     assert status.placeholders
     assert "not summarized yet" in str(prompts(made)[-1])
     assert [text for kind, text in made.logged if kind == "user"] == [f"number {n}" for n in range(6)]
+
+
+def test_a_long_turn_before_the_database_went_away_is_left_out_where_it_does_not_fit(remembering):
+    made = remembering(*texts("1", "2", "3"), budget=2_000)
+    made.turn("A" * 20_000)
+    with down():
+        made.turn("short")
+        made.turn("shorter")
+    assert [len(str(prompt)) < 6_000 for prompt in prompts(made)] == [False, True, True]
+    assert [one["content"] for one in prompts(made)[-1][2:]] == ["short", "2", "shorter"]
