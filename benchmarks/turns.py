@@ -85,7 +85,7 @@ def measure(sheet: Sheet) -> None:
 
 
 def _show(sheet: Sheet, times: Times, spans: tuple[int, int, int], size: str) -> None:
-    warm, span, count = spans
+    warm, span, _ = spans
     first = Times(times.seconds[warm : warm + span], times.cpu[warm : warm + span])
     last = Times(times.seconds[-span:], times.cpu[-span:])
     for name, part in ((f"a turn, p50, first {span:,}", first), (f"a turn, p50, last {span:,}", last)):

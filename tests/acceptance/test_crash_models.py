@@ -61,6 +61,12 @@ def test_lines_of_a_model_survive_a_death_at_every_commit_and_a_tenant_goes_whol
 WAITING = {"pump.renew"}
 """Only where a request takes long: `test_pump_crash.py`."""
 
+TALKING = {
+    *("turn.begin", "turn.record", "turn.release", "turn.renew", "turn.spool", "turn.take"),
+    *("context.prepare", "pump.spend", "rolling.rebuild"),
+}
+"""Of a conversation: `test_turn_crash.py`, `test_turn_trouble.py`; the last drops what the pump makes again."""
+
 LEFT = {"tenant", "thread", "entry", "turn", "due", "wrapped_key"}
 """The tables that a tenant with one thread of one message has rows in."""
 
@@ -79,7 +85,7 @@ def test_every_unit_that_commits_is_killed_in_one_of_the_crash_tests():
     source = Path(everlog.__file__).parent
     ours = (path for path in source.rglob("*.py") if "testing" not in path.parts)
     named = {name for path in ours for name in NAMED.findall(path.read_text("utf-8"))}
-    assert named | {"upgrade", "pump.ask"} == EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING
+    assert named | {"upgrade", "pump.ask"} == EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING | TALKING
 
 
 NAMED = re.compile(r'\bname="([a-z]+\.[a-z_]+)"')

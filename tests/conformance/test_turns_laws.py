@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from everlog import Everlog, TurnState
 from everlog.context import rows as context_rows
 from everlog.context import stored
 from everlog.log import rows
+from everlog.messages import JSON
 from everlog.protocols import FORMATS
 from everlog.store import Store
 from everlog.testing.upstream import Answer, Cut, Manner, Received, Refused, Upstream
@@ -37,6 +39,9 @@ FIRST = "talk"
 ERRORS = {"!": "ProviderFailed", "/": "ConnectionFailed", "x": "RuntimeError"}
 """How a plan can end badly, and what is raised then."""
 
+LONG = "300"
+"""Bytes of an answer that breaks off."""
+
 plans = st.tuples(st.text("zlb", max_size=4), st.sampled_from([".", ".", ".", "!", "/", "x"])).map("".join)
 sizes = st.sampled_from([5, 80, 80, 300, 1_500])
 
@@ -46,14 +51,18 @@ class Model:
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
+        self.missed: list[str] = []
+        """Rounds that a later request of their turn did not show."""
 
     def __call__(self, received: Received) -> Answer | Failure:
         text = next(text for role, text in reversed(spoken(received.body)) if role == "user" and is_plan(text))
         number, plan, size, _ = text.split(" ", 3)
         step = self.asked[text]
         self.asked[text] += 1
-        look = (f"call_{step}", "look", {"q": size})
-        zoom = (f"zoom_{step}", "zoom", {"id": 0, "n": 1 << step % 3})
+        if step and not shows(received.body, text, plan[step - 1]):
+            self.missed.append(f"{number} {plan}, round {step - 1}")
+        look: tuple[str, str, JSON] = (f"call_{step}", "look", {"q": size})
+        zoom: tuple[str, str, JSON] = (f"zoom_{step}", "zoom", {"id": 0, "n": 1 << step % 3})
         match plan[step]:
             case "z":
                 return Answer(calls=(zoom,), thinking="Hm.")
@@ -66,8 +75,9 @@ class Model:
             case "!":
                 return Refused(status=500, message="out of order")
             case "/":
-                return Cut(answer=Answer(text=reply(number, size)), events=4)
-        return Answer(text=reply(number, size))
+                return Cut(answer=Answer(text=reply(number, LONG)), events=8)
+            case _:
+                return Answer(text=reply(number, size))
 
 
 class Speaking(RuleBasedStateMachine):
@@ -97,6 +107,7 @@ class Speaking(RuleBasedStateMachine):
             "sealed": self.database.encrypted,
         }
         self.model.asked.clear()
+        self.model.missed.clear()
         self.protocol = protocol
         self.said: dict[str, list[tuple[str, str]]] = {FIRST: []}
         """What each log must hold."""
@@ -161,7 +172,7 @@ class Speaking(RuleBasedStateMachine):
     def check(self, turns: list[tuple[str, bool]]) -> None:
         """Look at the log, and at what was sent in turns that have just ended."""
         thread = self.log.thread(self.key)
-        said = [(entry.kind, entry.text) for entry in thread.entries()]
+        said: list[tuple[str, str]] = [(entry.kind, entry.text) for entry in thread.entries()]
         before = len(self.said[self.key])
         assert said[:before] == self.said[self.key], "what was said before is there as it was"
         told = said[before:]
@@ -169,9 +180,7 @@ class Speaking(RuleBasedStateMachine):
         for text, stream in order:
             whole = expected(text)
             if text.split(" ")[1].endswith("/"):
-                broken = told[len(whole) - 1 : len(whole)] if stream else []
-                assert all(kind == "assistant" and whole[-1][1].startswith(text) for kind, text in broken)
-                whole = [*whole[:-1], *broken]
+                whole = [*whole[:-1], *([begun(told[len(whole) - 1], whole[-1])] if stream else [])]
             assert told[: len(whole)] == whole, f"the log is true of {text[:20]}"
             told = told[len(whole) :]
         assert told == []
@@ -188,11 +197,12 @@ class Speaking(RuleBasedStateMachine):
         names = [column.name for column in context_rows.request.columns]
         requests = [dict(zip(names, row, strict=True)) for row in noted]
         assert len(requests) == len(bodies), "each request has a row"
+        assert self.model.missed == []
         consumers = {request["consumer"] for request in requests}
         epochs = {
             (name, epoch.n): epoch
             for name in consumers
-            for epoch in store.read(tenant, lambda unit, name=name: stored.epochs(unit, thread, name))
+            for epoch in store.read(tenant, partial(stored.epochs, thread=thread, consumer=name))
         }
         for request, body in zip(requests, bodies, strict=True):
             budget = epochs[request["consumer"], request["epoch"]].budget
@@ -201,7 +211,7 @@ class Speaking(RuleBasedStateMachine):
             assert RULES[self.protocol](body) == [], "law 9"
         for (one, older), (another, newer) in pairwise(zip(requests, bodies, strict=True)):
             if (one["consumer"], one["epoch"]) == (another["consumer"], another["epoch"]):
-                assert wire(newer)[: len(wire(older))] == wire(older), "law 5"
+                assert wire(newer)[: len(wire(older))] == wire(older) != wire(newer), "law 5"
                 assert newer["tools"] == older["tools"], "law 5: tools"
             else:
                 self.seen["inside"] += one["turn"] == another["turn"]
@@ -255,12 +265,29 @@ def expected(text: str) -> list[tuple[str, str]]:
         if step == "x":
             found.append(("tool_call", 'look {"q":"raise"}'))
         if step in "./":
-            found.append(("assistant", reply(number, size)))
+            found.append(("assistant", reply(number, size if step == "." else LONG)))
     return found
+
+
+def begun(entry: tuple[str, str], whole: tuple[str, str]) -> tuple[str, str]:
+    """Return an entry, which is the beginning of a whole one."""
+    assert entry[0] == whole[0]
+    assert entry[1]
+    assert whole[1].startswith(entry[1])
+    return entry
 
 
 def reply(number: str, size: str) -> str:
     return f"To {number}: {'answer ' * (int(size) // 7)}."
+
+
+def shows(body: dict[str, Any], text: str, round_: str) -> bool:
+    """Return whether a request ends with a round of the turn that a user's message began."""
+    said = spoken(body)
+    since = said[len(said) - said[::-1].index(("user", text)) :]
+    called = [part.partition("{")[0] for _, part in since if part.startswith(("look{", "zoom{"))]
+    wanted = {"z": ["zoom"], "l": ["look"], "b": ["look", "zoom"]}[round_]
+    return called[-len(wanted) :] == wanted
 
 
 def is_plan(text: str) -> bool:
@@ -352,11 +379,10 @@ def test_a_conversation_crosses_epochs_in_two_processes_one_of_them_inside_a_tur
 def test_whatever_happens_prompts_grow_at_their_end_within_their_budget_and_the_log_is_true(speaking: type[Speaking]):
     long = settings.get_current_profile_name() == "long"
     effort = settings(
-        max_examples=int(__import__("os").environ.get("N", "60")) if long else 5,
+        max_examples=60 if long else 5,
         stateful_step_count=40 if long else 12,
         deadline=None,
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
     run_state_machine_as_test(speaking, settings=effort)
-    print(speaking.seen)
     assert speaking.seen["full"]

@@ -84,7 +84,8 @@ def obey() -> None:
             answer = speaker.turn(order["key"], order["text"], stream=order["stream"])
         elif speaker is not None:
             speaker.close()
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

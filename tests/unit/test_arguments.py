@@ -19,6 +19,8 @@ WRONG: list[Callable[[Any], object]] = [
     lambda thread: thread.tree.view("1000"),
     lambda thread: thread.tree.view(1000.5),
     lambda thread: thread.turn([Message(kind="user", text="x", meta={"a": object()})]),  # type: ignore[dict-item]
+    lambda thread: everlog.open(":memory:", keys="secret"),  # type: ignore[arg-type]
+    lambda thread: everlog.open(":memory:", redactor="x"),  # type: ignore[arg-type]
     lambda thread: Origin(user=5),  # type: ignore[arg-type]
     lambda thread: Message(kind="user", at=datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))),
     lambda thread: Message(kind="user", at=datetime.max.replace(tzinfo=UTC, microsecond=0).replace(tzinfo=None)),

@@ -28,7 +28,7 @@ ENTRIES, TOGETHER, KEYS = (
     "conformance/test_store_keys.py",
 )
 
-TESTED = {
+TESTED: dict[int, str | tuple[str, ...]] = {
     1: f"{FOLD}::test_no_budget_is_ever_exceeded_by_a_single_byte",
     2: f"{FOLD}::test_nodes_that_land_after_a_view_was_saved_do_not_push_it_over_its_budget",
     3: f"{FOLD}::test_twenty_thousand_messages_with_nothing_built_stay_within_the_budget",
@@ -109,8 +109,10 @@ TESTED = {
     79: (
         f"{TURNS}::test_a_turn_that_is_cancelled_keeps_what_came",
         f"{TURNS}::test_a_stream_that_is_given_up_keeps_the_words_that_came",
-        "conformance/test_store_units.py"
-        "::test_cancelling_a_task_stores_its_unit_whole_or_not_at_all_and_hurts_no_other",
+        (
+            "conformance/test_store_units.py"
+            "::test_cancelling_a_task_stores_its_unit_whole_or_not_at_all_and_hurts_no_other"
+        ),
     ),
     81: (
         f"{EPOCHS}::test_of_two_that_open_an_epoch_one_wins_and_the_other_reads_again",

@@ -12,14 +12,16 @@ ROLLING, ATTACH = "conformance/test_rolling.py", "unit/conversation/test_attach.
 ASKING, STREAMS = "conformance/test_pump_asking.py", "unit/protocols/test_streams.py"
 RECORDED = f"{TALKS}::test_reasoning_and_what_memory_tells_the_model_are_no_words_of_the_conversation"
 
-TESTED = {
+TESTED: dict[int, str | tuple[str, ...]] = {
     # Instructions are broken after a compaction.
     1: f"{TALKS}::test_instructions_are_sent_word_for_word_however_many_epochs_have_passed",
     # A summary of summaries grows without bound.
     2: (
         f"{ROLLING}::test_twenty_rounds_of_a_talkative_model_stay_within_the_cap",
-        "unit/memory/test_rolling_outline.py"
-        "::test_the_cap_holds_always_and_what_was_protected_is_there_whole_or_pointed_at",
+        (
+            "unit/memory/test_rolling_outline.py"
+            "::test_the_cap_holds_always_and_what_was_protected_is_there_whole_or_pointed_at"
+        ),
     ),
     # Compaction makes no progress, and runs in every turn.
     3: (
@@ -69,8 +71,10 @@ TESTED = {
     17: (
         f"{ROLLING}::test_trouble_with_the_model_changes_nothing_and_is_made_up_for",
         f"{ROLLING}::test_after_three_bad_answers_the_originals_stay_and_later_pieces_are_folded",
-        "conformance/test_tree_models.py"
-        "::test_a_message_that_no_model_can_shorten_gets_clauses_of_itself_and_the_rest_goes_on",
+        (
+            "conformance/test_tree_models.py"
+            "::test_a_message_that_no_model_can_shorten_gets_clauses_of_itself_and_the_rest_goes_on"
+        ),
     ),
     # What was recalled is learned again.
     19: (

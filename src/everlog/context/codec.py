@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from everlog import jsonl
+from everlog.chat.attachments import is_text
 from everlog.errors import Damaged
-from everlog.messages import JSON, Message
+from everlog.messages import JSON, Media, Message
 from everlog.protocols.exchange import Raw, Said
 from everlog.tokens import size_bytes, text_of, utf8
 
@@ -47,10 +48,15 @@ def weigh(said: Said) -> int:
 
 def weigh_message(message: Message) -> int:
     """Return how many bytes count for a message."""
-    media = 0 if not message.parts else sum(part.__class__.__name__ == "Media" for part in message.parts)
     call = message.call
     words = message.text if call is None else f"{call.name}{call.arguments}"
-    return size_bytes(words) + media * MEDIA_BYTES + FRAME_BYTES
+    media = sum(_weigh_media(part) for part in message.parts if isinstance(part, Media))
+    return size_bytes(words) + media + FRAME_BYTES
+
+
+def _weigh_media(part: Media) -> int:
+    """Return what an attachment counts for: a text, which is sent in words, its bytes."""
+    return len(part.content) if part.content is not None and is_text(part) else MEDIA_BYTES
 
 
 def _render(said: Said) -> JSON:

@@ -18,8 +18,8 @@ from everlog.memory.tree.shelf import Shelf
 from everlog.store import Unit
 from everlog.tokens import size_bytes
 
-NOTE_BYTES = 80
-"""Room for the line that says what is left out."""
+NOTE_BYTES = 96
+"""Room for the line that says what is left out, and the frame of a message that is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +118,8 @@ class SummaryKeeper:
 
     def fold(self, before: str, room: Room, rounds: Sequence[Round]) -> Folded:
         """Return the newest summary that reaches no further than `room.cut`, and where the words after it begin."""
-        upto, cut = _reach(before)
-        found = self._latest(room.cut)
-        text = 0
-        if found is not None and found.upto >= upto:
-            upto, text = found.upto, size_bytes(rolling.injection(found)[0])
+        _, cut = _reach(before)
+        upto, text = self._fitting(room.cut, room.budget - room.tail - PAIR_BYTES - NOTE_BYTES)
         left = room.budget * 7 // 8 - room.tail - text - PAIR_BYTES - NOTE_BYTES
         begin = room.cut
         for one in reversed([one for one in rounds if max(upto, cut) <= one.start < room.cut]):
@@ -134,9 +131,7 @@ class SummaryKeeper:
 
     def grow(self, before: str, cut: int, *, budget: int, low: int) -> str:  # noqa: ARG002 -- the interface
         """Return the newest summary up to `cut`."""
-        upto, _ = _reach(before)
-        found = self._latest(cut)
-        return _render(upto if found is None else max(upto, found.upto), cut)
+        return _render(self._fitting(cut, budget - NOTE_BYTES)[0], cut)
 
     def show(self, past: str) -> Seen | None:
         """Return the summary as it is shown; None if it is no longer there."""
@@ -157,6 +152,16 @@ class SummaryKeeper:
         upto, cut = _reach(past)
         found = self._latest(cut) if upto < cut else None
         return found is not None and found.upto > upto
+
+    def _fitting(self, cut: int, room: int) -> tuple[int, int]:
+        """Return how far a summary up to `cut` reaches, and its bytes: of those that fit, the newest or nearly so."""
+        found = self._latest(cut)
+        while found is not None:
+            size = size_bytes(rolling.injection(found)[0])
+            if size <= room:
+                return found.upto, size
+            found = self._latest(found.upto // 2)
+        return 0, 0
 
     def _latest(self, upto: int) -> Summary | None:
         return rolling.latest(self._unit, self._thread, upto) if self._summaries else None

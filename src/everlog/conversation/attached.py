@@ -11,7 +11,7 @@ from everlog.chat.effects import Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.context import Context
-from everlog.conversation import asking
+from everlog.conversation import asking, carrying
 from everlog.conversation.bench import Bench
 from everlog.conversation.costs import Costs
 from everlog.conversation.database import Everlog
@@ -123,6 +123,7 @@ class Attached:
             origin=self._options.origin,
         )
         log.check([opening])
+        carrying.refuse(message, state_of(chat).route.protocol)
         return Going(self._room, chat, self._toolbox(), Turn(opening, key))
 
     def _resumed(self) -> Program[Going]:

@@ -319,11 +319,16 @@ def open(  # noqa: A001 -- `everlog.open` reads as it should
             a chat that speaks another is refused before any request.
 
     Raises:
+        Mistake: an argument is of another kind.
         SchemaMismatch: the database is of another version.
         KeyTrouble: keys are missing, or given for a database that is not encrypted.
         StoreUnavailable: it cannot be reached, or the folder does not exist.
     """
     known(required_protocol)
+    if keys is not None and not isinstance(keys, KeyProvider):
+        raise Mistake(f"`keys` are master keys, as everlog.MasterKeys.parse(text) gives, not {type(keys).__name__}")
+    if redactor is not None and not callable(redactor):
+        raise Mistake(f"`redactor` is a function of a message, not {type(redactor).__name__}")
     store = open_store(
         database, keys=keys, clock=clock or SystemClock(), synchronous=synchronous, encrypting=encrypting
     )

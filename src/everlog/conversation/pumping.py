@@ -14,6 +14,7 @@ from everlog.conversation.trouble import Trouble
 from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived
 from everlog.memory.rolling import Rolling, Settings
+from everlog.memory.rolling.settings import CAP_CHARS
 from everlog.memory.tree import Tree
 from everlog.memory.tree.schemas import SCHEMAS
 from everlog.messages import Call
@@ -24,6 +25,9 @@ CLOSE_S = 10.0
 
 LEAST_THRESHOLD, RECENT = 100, 10
 """Tokens from which on a conversation is summarised, at least; its newest messages, which are not."""
+
+LEAST_CAP = 500
+"""Characters that a summary may have at least; about a quarter of the budget where that is more."""
 
 _logger = logging.getLogger(__name__)
 
@@ -132,7 +136,8 @@ def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[
             return Tree.of(compactor)
         case "rolling":
             threshold = max(LEAST_THRESHOLD, budget_tokens // 4)
-            settings = Settings(threshold_tokens=threshold, min_recent=RECENT)
+            cap = max(LEAST_CAP, min(CAP_CHARS, budget_tokens))
+            settings = Settings(threshold_tokens=threshold, min_recent=RECENT, cap_chars=cap)
             memory = Rolling.of(compactor, settings=settings, recalled=_recalled)
             if memory.model is None:
                 _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")

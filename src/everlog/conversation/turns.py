@@ -23,6 +23,7 @@ from everlog.context import Context, Terms
 from everlog.context.values import Status
 from everlog.conversation import asking
 from everlog.conversation.bench import Bench
+from everlog.conversation.carrying import carried
 from everlog.conversation.gate import PLACES, Ticket
 from everlog.conversation.options import Options
 from everlog.conversation.overhearing import overheard
@@ -217,7 +218,7 @@ class Going:
             room.recollection.keep(self._context, len(terms.head.instructions))
             self._toolbox.show(self._context.shown, self.turn)
         self._terms = replace(terms, open_at=self.turn.at)
-        chat.messages[:] = as_messages(said)
+        chat.messages[:] = as_messages(carried(said, chat.route.protocol))
         self._told = len(chat.messages)
         return asking.cached(state, terms.marking)
 

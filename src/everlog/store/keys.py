@@ -16,7 +16,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -36,6 +36,7 @@ KEY_FILE_BYTES = 65_536
 MAKE_ONE = "make one with `everlog keys new`"
 
 
+@runtime_checkable
 class KeyProvider(Protocol):
     """Wraps the tenants' keys; a key-management service fits behind it (one call per tenant, not per thread)."""
 

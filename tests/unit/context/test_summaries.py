@@ -73,3 +73,17 @@ def test_with_no_memory_the_newest_words_are_all():
     assert NOTE in words(made)
     count = talk.memory.store.read(TENANT, lambda unit: log.load(unit, talk.thread.id).next)
     assert 0 < made.epoch.cut < count
+
+
+def test_a_summary_that_is_larger_than_the_budget_is_not_shown_and_an_older_one_that_fits_is():
+    talk = Talk(budget=1_200, consumer={"mode": "rolling"})
+    kinds = set()
+    for n in range(40):
+        made = talk.turn(f"question {n} " + "q" * 200, "a" * 100)
+        assert made.memory_bytes <= 1_200
+        kinds |= {item.kind for item in made.items}
+        summarised(talk, Settings(threshold_tokens=100, min_recent=2))
+    newest = talk.memory.store.read(TENANT, lambda unit: rolling.latest(unit, log.load(unit, talk.thread.id), 1 << 20))
+    assert newest is not None
+    assert len(rolling.injection(newest)[0]) > 1_200
+    assert {"summary", "left out"} <= kinds

@@ -39,7 +39,7 @@ def test_large_instructions_and_a_small_budget_do_not_open_an_epoch_in_every_tur
 
 @pytest.mark.covers("report 40")
 def test_what_a_turn_reads_of_the_log_does_not_grow_with_it(remembering, monkeypatch):
-    read = []
+    read: list[int] = []
     entries = reading.Reading.entries
 
     def counted(self, start):
