@@ -1,5 +1,6 @@
 """Turns in every store, plain and encrypted: the same prompts in any process, and what waits beside a database."""
 
+import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -311,3 +312,17 @@ def test_an_erasure_reaches_what_waits_beside_the_database(database, attach, wha
         again.turn("after")
         said = [one.text for one in again.thread.entries() if one.kind == "user" and one.text]
         assert said == ["of u-2", "after"]
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_file_and_stops_no_turn(database, attach, monkeypatch, caplog):
+    def full(path: Any, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    memory = attach(database.open())
+    with away(), monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.write_bytes", full)
+        assert memory.turn(SECRET).text
+        memory.close()
+    assert "messages are lost with this process" in caplog.text
+    assert memory.status().waiting == 2
+    assert [path for path in database.folder.iterdir() if "waiting" in path.name] == []

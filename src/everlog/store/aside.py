@@ -11,7 +11,7 @@ from pathlib import Path
 from everlog.clock import new_id
 from everlog.errors import Damaged, KeyTrouble
 from everlog.store.keys import KEY_BYTES, NONCE_BYTES, PLAIN, SEALED, DataKey
-from everlog.store.newfile import contents, held, place
+from everlog.store.newfile import contents, held, place, unwritable
 from everlog.store.sqlite import SQLiteEngine
 from everlog.store.store import Store
 
@@ -42,9 +42,13 @@ def write(store: Store, name: str, plain: bytes) -> Path | None:
         return None
     path = where.with_name(f"{where.name}-{new_id(store.clock)}")
     part = path.with_name(f"{path.name}.part")
-    with held(part):
-        part.write_bytes(_sealed(store, name, plain))
-        place(part, path)
+    sealed = _sealed(store, name, plain)
+    try:
+        with held(part):
+            part.write_bytes(sealed)
+            place(part, path)
+    except OSError as error:
+        raise unwritable(path, error) from error
     return path
 
 
