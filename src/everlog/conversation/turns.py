@@ -83,6 +83,8 @@ class Going:
         """Whether nobody said yet what became of the last request."""
         self._heard: list[str] = []
         self._was_too_long = False
+        self._undecided: ChatMessage | None = None
+        """The reply whose calls waited, as it was said: the log may have it redacted."""
         self._pending: Piece | None = None
         """What is being recorded; the act may have been cancelled before it began."""
         self._inside = threading.Lock()
@@ -187,7 +189,7 @@ class Going:
         while True:
             state = yield from self._prepare()
             if self._is_resumed and open_calls(state.messages):
-                reply = _last_reply(state)
+                reply = self._as_said(state)
             else:
                 reply = yield from self._ask(state, stream, on_chunk)
                 yield from self._record_reply(reply)
@@ -200,8 +202,17 @@ class Going:
                 yield from self._record_results(state)
             if open_calls(state.messages):
                 self._is_resumed = True
+                self._undecided = _last_reply(state)
                 self._room.bench.sit(self)
-                return _last_reply(state)
+                return self._undecided
+
+    def _as_said(self, state: State) -> ChatMessage:
+        """Return the reply whose calls are to be run, and have the chat hold those that were decided on."""
+        reply, said = _last_reply(state), self._undecided
+        if said is None or [call.id for call in said.calls] != [call.id for call in reply.calls]:
+            return reply
+        state.messages[:] = [said if one is reply else one for one in state.messages]
+        return said
 
     def _prepare(self) -> Program[State]:
         """Compile the next request into the chat's messages, and return the chat as it is for that request."""
@@ -286,9 +297,9 @@ class Going:
 
     def _rest(self) -> Piece:
         """Return what was said and is not recorded yet; what may not be stored is left out."""
-        results = [one.said for one in self._state.messages[self._told :] if one.role == "tool"]
-        words = "".join(self._heard) if self._is_out else ""
-        broken = [Said(messages=(Message(kind="assistant", text=words),))] if words else []
+        fresh = self._state.messages[self._told :]
+        results = [one.said for one in fresh if one.role == "tool"]
+        broken = self._broken([one.said for one in fresh if one.role == "assistant"]) if self._is_out else []
         self._room.recollection.add([*results, *broken])
         try:
             parts = of_results(
@@ -305,6 +316,15 @@ class Going:
             parts = Parts((), ())
         is_answered = bool(parts.entries or self.turn.said)
         return _piece(parts, TurnState.PARTIAL if is_answered else TurnState.ABORTED)
+
+    def _broken(self, replies: Sequence[Said]) -> list[Said]:
+        """Return what came of the last reply: all of it, if it failed only after that, or the words that were handed out."""
+        names = self._toolbox.names
+        for reply in replies[:1]:
+            said = tuple(one for one in reply.messages if one.call is None or one.call.name not in names)
+            return [Said(messages=said)] if said else []
+        words = "".join(self._heard)
+        return [Said(messages=(Message(kind="assistant", text=words),))] if words else []
 
     def _outcome(self, error: BaseException) -> Status | None:
         if not self._is_out:

@@ -307,3 +307,45 @@ def test_a_resumed_turn_sees_what_the_model_opened_before_and_after(remembering)
     results = [[one["tool_call_id"] for one in body["messages"] if one["role"] == "tool"] for body in made.bodies]
     assert results[-1] == ["z0", "z1", "z2", "z3"] or results[-1][-2:] == ["z2", "z3"]
     assert all(len(set(one)) == len(one) for one in results)
+
+
+def test_an_approved_call_runs_as_it_was_shown_and_is_logged_as_it_is_redacted(remembering):
+    def hide(message):
+        if message.call is not None:
+            arguments = message.call.arguments.replace("Roscoff", "#")
+            text = message.text.replace("Roscoff", "#")
+            return replace(message, text=text, parts=(replace(message.call, arguments=arguments),))
+        return replace(message, text=message.text.replace("Roscoff", "#"))
+
+    made = remembering(BOOKING, Answer(text="Booked."))
+    made.home._redactor = hide
+    went = []
+
+    def note(city: str) -> str:
+        """Book a room."""
+        went.append(city)
+        return "done"
+
+    made.chat.with_tools(tool(name="book", requires_approval=True)(note))
+    made.turn("Book.")
+    (call,) = made.chat.pending_approvals
+    assert "Roscoff" in call.text
+    made.chat.approve(call)
+    assert made.do("resume").text == "Booked."
+    assert went == ["Roscoff"]
+    assert "Roscoff" not in str(made.logged)
+    assert "Roscoff" not in str(made.bodies[-1]["messages"])
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_is_kept_where_a_callback_fails_after_it(remembering, streams):
+    def fail(message):
+        if message.role == "assistant":
+            raise RuntimeError("the callback")
+
+    made = remembering(*texts("paid for", "2"))
+    made.chat.after_message(fail)
+    with pytest.raises(RuntimeError, match="the callback"):
+        made.stream("one") if streams else made.turn("one")
+    assert made.logged == [("user", "one"), ("assistant", "paid for")]
+    assert made.states == [PARTIAL]
