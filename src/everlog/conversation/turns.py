@@ -5,26 +5,23 @@ database are effects too. However it ends, the log says what was said: a reply t
 """
 
 import logging
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from everlog.chat import loop, rounds
 from everlog.chat.async_chat import AsyncChat
-from everlog.chat.cancel import Cancel
 from everlog.chat.chat import Chat
-from everlog.chat.effects import Abandoned, Invoke, Program, Sleep
+from everlog.chat.effects import Abandoned, Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
 from everlog.chat.pending import open_calls
 from everlog.chat.state import State
-from everlog.clock import monotonic
 from everlog.context import Context, Terms
 from everlog.context.values import Status
 from everlog.conversation import asking
 from everlog.conversation.bench import Bench
 from everlog.conversation.carrying import carried
-from everlog.conversation.gate import PLACES, Ticket
+from everlog.conversation.entry import Entry
 from everlog.conversation.options import Options
 from everlog.conversation.overhearing import overheard
 from everlog.conversation.partners import as_messages, beside, state_of
@@ -34,13 +31,10 @@ from everlog.conversation.recorder import Recorder
 from everlog.conversation.spending import Purse
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Busy, Cancelled, ContextTooLong, Erased, Mistake
+from everlog.errors import Cancelled, ContextTooLong
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols.exchange import Said, Usage
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
-"""How often is looked whether the turn before has ended."""
 
 _logger = logging.getLogger(__name__)
 
@@ -74,8 +68,8 @@ class Going:
         self._toolbox = toolbox
         self._is_resumed = is_resumed
         self._numbers = Numbers(turn.held)
-        self._told = 0
-        """How many of the chat's messages are recorded."""
+        self._told = len(self._state.messages)
+        """How many of the chat's messages are recorded, or are no part of the turn."""
         self._billed = len(self._state.ledger)
         self._context: Context | None = None
         self._terms: Terms | None = None
@@ -87,8 +81,13 @@ class Going:
         """The reply whose calls waited, as it was said: the log may have it redacted."""
         self._pending: Piece | None = None
         """What is being recorded; the act may have been cancelled before it began."""
-        self._inside = threading.Lock()
-        """Held while the turn runs, from the moment on when it is in."""
+        self._entry = Entry(
+            room.recorder,
+            room.bench,
+            names=(room.place, id(self._state)),
+            wait_s=room.options.wait_s,
+            close=toolbox.close,
+        )
 
     @property
     def pending(self) -> str:
@@ -97,93 +96,29 @@ class Going:
 
     def run(self, *, stream: bool = False, on_chunk: OnChunk | None = None) -> Program[ChatMessage]:
         """Go on until the model has answered, or a call waits for approval; return the last message."""
-        names = (self._room.place, id(self._state))
-        yield from self._enter(names)
+        yield from self._enter()
         try:
             reply = yield from self._rounds(stream, on_chunk)
         except GeneratorExit:  # nobody runs it any more; the next turn closes this one
-            self._leave(names)
+            self._entry.leave(self.turn)
             raise
         except BaseException as error:
             try:
                 yield from self._fail(error)
             except BaseException as second:
-                self._break_off(names, second)
+                self._entry.break_off(self.turn, second)
                 raise
-            yield from self._exit(names)
+            yield from self._entry.exit(self.turn)
             raise
-        yield from self._exit(names)
+        yield from self._entry.exit(self.turn)
         return reply
 
-    def _exit(self, names: Sequence[Hashable]) -> Program[None]:
-        try:
-            yield Invoke(self._leave, (names,), blocking=True)
-        except BaseException as error:  # it may have been cancelled before it began
-            self._break_off(names, error)
-            raise
-
-    def _break_off(self, names: Sequence[Hashable], error: BaseException) -> None:
-        """Let go of everything where nothing more can be waited for: an act may be under way, and hold up an event loop."""
-        if isinstance(error, GeneratorExit):
-            self._leave(names)
-        else:
-            threading.Thread(target=self._leave, args=(names,), name="everlog-leave").start()
-
-    def _leave(self, names: Sequence[Hashable]) -> None:
-        """Let go of everything, once."""
-        try:
-            self._inside.release()
-        except RuntimeError:  # another thread is at it
-            return
-        try:
-            self._toolbox.close()
-        finally:
-            try:
-                self._room.recorder.release(self.turn)
-            finally:
-                PLACES.leave(names)
-
-    def _enter(self, names: Sequence[Hashable]) -> Program[None]:
-        """Wait until the thread is free, and begin.
-
-        Raises:
-            Busy: it is not, for too long.
-        """
-        room, pause = self._room, FIRST_PAUSE_S
-        until = monotonic() + room.options.wait_s
-        while not (PLACES.take(names) and (yield from self._begin(names))):
-            if monotonic() >= until:
-                raise Busy(
-                    f"another turn of thread {room.recorder.key!r} is under way and did not end within "
-                    f"{room.options.wait_s:g} s; try again, or give a longer wait_s"
-                )
-            yield Sleep(pause, Cancel())
-            pause = min(LONGEST_PAUSE_S, pause * 2)
-        self._inside.acquire()
-        room.bench.rise(self)
-        room.recollection.begin()
+    def _enter(self) -> Program[None]:
+        yield from self._entry.enter(self, self.turn, is_resumed=self._is_resumed)
+        self._room.recollection.begin()
         if not self._is_resumed:
             self._state.approvals.forget()
-            room.recollection.add([Said(messages=self.turn.opening.messages)])
-
-    def _begin(self, names: Sequence[Hashable]) -> Program[bool]:
-        """Begin, if the thread is free; if not, or if it fails or is cancelled, leave nothing taken."""
-        recorder, ticket = self._room.recorder, Ticket()
-        begin, back = (recorder.reopen, recorder.release) if self._is_resumed else (recorder.begin, recorder.abort)
-        is_in: bool = False
-        try:
-            self._room.bench.refuse(self)
-            is_in = yield Invoke(begin, (self.turn, ticket), blocking=True)
-        except BaseException as error:
-            if isinstance(error, Mistake | Erased):
-                self._room.bench.rise(self)
-            if ticket.give_up():
-                back(self.turn)
-            raise
-        finally:
-            if not is_in:
-                PLACES.leave(names)
-        return is_in
+            self._room.recollection.add([Said(messages=self.turn.opening.messages)])
 
     def _rounds(self, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         while True:

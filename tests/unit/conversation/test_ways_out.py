@@ -349,3 +349,20 @@ def test_an_answer_is_kept_where_a_callback_fails_after_it(remembering, streams)
         made.stream("one") if streams else made.turn("one")
     assert made.logged == [("user", "one"), ("assistant", "paid for")]
     assert made.states == [PARTIAL]
+
+
+def test_a_turn_that_fails_before_its_first_request_has_nothing_of_the_turn_before(remembering, monkeypatch):
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    made = remembering(Answer(calls=(("c", "look", {}),)), *texts("1", "2"))
+    made.chat.with_tools(look)
+    made.turn("one")
+    recorder = made.memory._recorder
+    with monkeypatch.context() as patched:
+        patched.setattr(recorder, "prepare", lambda turn, terms: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            made.turn("two")
+    assert [kind for kind, _ in made.logged] == ["user", "tool_call", "tool_result", "assistant", "user"]
+    assert made.states == [COMPLETE, ABORTED]
