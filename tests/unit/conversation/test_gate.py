@@ -167,3 +167,15 @@ def test_what_waits_is_not_recorded_into_a_turn_of_another_process(remembering):
     made.home.store.write(made.home.name, lambda unit: gate.leave(unit, lease), name="test.leave")
     made.turn("three")
     assert [text for _, text in made.logged] == ["one", "1", "two", "2", "three", "3"]
+
+
+def test_a_fork_of_the_process_has_none_of_the_turns_of_its_parent(monkeypatch):
+    places = gate.Places()
+    assert places.take(["k"])
+    assert not places.take(["k"])
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    assert places.take(["k"])
+
+
+def test_a_lease_that_nobody_renews_ends_before_others_stop_waiting():
+    assert 3 * gate.RENEW_S < gate.LEASE_S < 30

@@ -5,6 +5,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -292,7 +293,8 @@ def test_a_resumed_turn_sees_what_the_model_opened_before_and_after(remembering)
     zoom = [Answer(calls=((f"z{n}", "zoom", {"id": 0, "n": 1}),)) for n in range(4)]
     made = remembering(*texts("1"), *zoom, Answer(text="Found."))
     made.turn("one")
-    program, sent = made.memory._said("open it", None), []
+    program = made.memory._said("open it", None)
+    sent: list[Any] = []
     driver = type(made.memory)._driver
     if made.driver == "async":
         program.close()
