@@ -23,7 +23,7 @@ from everlog.conversation.reach import Reach
 from everlog.conversation.spool import Spool, Waiting
 from everlog.conversation.trouble import PASSES, Trouble
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Busy, EverlogError, Mistake, StoreUnavailable
+from everlog.errors import Busy, Erased, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
 from everlog.messages import Origin
 from everlog.pump.claim import LeaseLost
@@ -165,6 +165,8 @@ class Recorder:
         return True
 
     def _reopened(self, turn: Turn) -> bool:
+        if not turn.is_stored and not self.spool.has(turn.name):
+            raise Erased("the turn that waited was erased before it could be recorded; begin another one")
         try:
             if self.spool.first is not None:
                 if not self._holding.take(turn):

@@ -11,11 +11,13 @@ import pytest
 
 from everlog import (
     Busy,
+    Erased,
     Everlog,
     Mistake,
     PartTooLarge,
     PendingCalls,
     ProtocolError,
+    StoreUnavailable,
     TurnState,
     tool,
 )
@@ -368,3 +370,17 @@ def test_a_turn_that_fails_before_its_first_request_has_nothing_of_the_turn_befo
             made.turn("two")
     assert [kind for kind, _ in made.logged] == ["user", "tool_call", "tool_result", "assistant", "user"]
     assert made.states == [COMPLETE, ABORTED]
+
+
+def test_a_turn_that_waits_and_is_erased_before_it_was_recorded_is_over(remembering):
+    made = remembering(BOOKING, *texts("2"), user="u")
+    made.chat.with_tools(book)
+    with down():
+        made.turn("Book.")
+        with suppress(Mistake, StoreUnavailable):
+            made.home.erase(user="u")
+    made.memory._recorder.forget("u")
+    made.chat.approve("c")
+    with pytest.raises(Erased, match="before it could be recorded"):
+        made.do("resume")
+    assert made.turn("more").text == "2"
