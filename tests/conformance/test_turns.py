@@ -158,6 +158,39 @@ def left(attach, store, *, tenant="default", key="k", **wishes):
         memory.close()
 
 
+def test_words_that_wait_outlive_a_program_that_is_killed_and_are_recorded_once_if_it_was_not(database, attach):
+    first = attach(database.open())
+    first.turn("before")
+    with away():
+        first.turn(SECRET)
+        first.turn("more")
+    assert len(beside(database)) == (database.engine == "sqlite")
+    second = attach(database.open())
+    assert second.status().waiting == (4 if database.engine == "sqlite" else 0)
+    second.turn("after")
+    first.turn("late")
+    said = [one.text for one in first.thread.entries() if one.kind == "user"]
+    assert sorted(said) == sorted(["before", SECRET, "more", "after", "late"])
+    assert beside(database) == []
+
+
+def test_what_waits_for_a_thread_that_is_erased_before_its_file_is_found_does_not_come_back(database, attach):
+    if database.engine == "postgresql":
+        return
+    store = database.open()
+    memory = attach(store)
+    memory.turn("before")
+    with away():
+        memory.turn(SECRET)
+        memory.close()
+    (path,) = beside(database)
+    kept = path.read_bytes()
+    Everlog(store).erase(thread="k")
+    path.write_bytes(kept)
+    assert attach(store).status().waiting == 0
+    assert beside(database) == []
+
+
 def test_what_waits_for_one_tenant_is_not_taken_in_by_another(database, attach):
     store = database.open()
     left(attach, store, tenant="a", key="b/c")

@@ -94,10 +94,17 @@ class Backlog:
         """Drop what waits of an end user; say whether there was any."""
         return bool(self.spool.drop(lambda one: one.turn.origin.user == user))
 
-    def keep(self, thread: str | None) -> None:
-        """Keep what waits in a file, where there may be one."""
+    def save(self, thread: str | None) -> None:
+        """Write what waits to a file, in case the program is killed, and have it wait on."""
         waiting = self.spool.waiting
-        if waiting and leftovers.keep(self._store, self._tenant, self._key, thread, waiting):
+        if waiting and (path := leftovers.save(self._store, self._tenant, self._key, thread, waiting)) is not None:
+            leftovers.drop(self._files)
+            self._files = [path]
+
+    def keep(self, thread: str | None) -> None:
+        """Keep what waits in a file, where there may be one, and nowhere else."""
+        waiting = self.spool.waiting
+        if waiting and leftovers.keep(self._store, self._tenant, self._key, thread, waiting) is not None:
             self.spool.clear()
             leftovers.drop(self._files)
             self._files = []

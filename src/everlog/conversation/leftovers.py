@@ -46,8 +46,8 @@ class Left:
 
 def keep(
     store: Store, tenant: str, key: str, thread: str | None, waiting: Sequence[Waiting], *, kind: Kind = "waiting"
-) -> bool:
-    """Write what waits; say whether it was."""
+) -> Path | None:
+    """Write what waits, and return the file; None where there can be none, and nothing else keeps it then."""
     count = sum(len(one.turn.messages) for one in waiting)
     try:
         path = _write(store, _name(tenant, key, kind), thread, waiting)
@@ -59,9 +59,17 @@ def keep(
         _logger.error(
             "messages are lost with this process: they could not be recorded", extra={"messages": count, "error": why}
         )
-        return False
+        return None
     _logger.warning("messages wait in a file beside the database", extra={"messages": count, "file": path.name})
-    return True
+    return path
+
+
+def save(store: Store, tenant: str, key: str, thread: str | None, waiting: Sequence[Waiting]) -> Path | None:
+    """Write what waits in case the program is killed, and return the file; None where there can be none."""
+    try:
+        return _write(store, _name(tenant, key), thread, waiting)
+    except EverlogError:  # it still waits in memory
+        return None
 
 
 def take(store: Store, tenant: str, key: str) -> Left:

@@ -271,6 +271,8 @@ class Recorder:
                 self._under_way = None
                 if self._is_left:
                     self.leave()
+                else:
+                    self.backlog.save(self.thread)
 
     def forget(self, user: str | None) -> bool:
         """Drop what waits of an end user, or all of it: it was erased; say whether there was any."""
