@@ -64,6 +64,10 @@ def endpoint(
         Mistake: the address is not one of http, or has a password in it.
     """
     expect(base_url, (str, type(None)), "a base_url is a str or None")
+    if base_url is not None and not base_url.strip():
+        raise Mistake(
+            f"the base_url given for {provider.name} is empty; give an address, or None for the provider's own"
+        )
     expect(api_key, (str, type(None)), "an api_key is a str or None")
     url = base_url if base_url is not None else environ.get(f"{provider.name.upper()}_BASE_URL", "").strip()
     place = (url.strip() or provider.base_url).rstrip("/")

@@ -12,6 +12,7 @@ from everlog.context.opening import MIN_BUDGET_BYTES
 from everlog.context.prepare import answered, hold, look, prepare
 from everlog.context.stored import epochs, held_at, items_of, newest
 from everlog.context.values import (
+    LOW_MARK,
     Consumer,
     Context,
     Epoch,
@@ -27,6 +28,7 @@ from everlog.context.values import (
 )
 
 __all__ = [
+    "LOW_MARK",
     "MIN_BUDGET_BYTES",
     "Consumer",
     "Context",

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from everlog import log
 from everlog.chat.options import refuse_unknown
-from everlog.context import MIN_BUDGET_BYTES, Mode
+from everlog.context import LOW_MARK, MIN_BUDGET_BYTES, Mode
 from everlog.errors import BudgetTooSmall, Mistake, expect, expect_number
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Mask
@@ -89,7 +89,7 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         unit=unit,
         past=wishes.get("past", "tree"),
         tail=wishes.get("tail") is None,
-        low_mark=wishes.get("low_mark", 0.5),
+        low_mark=wishes.get("low_mark", LOW_MARK),
         search=wishes.get("search", False),
         search_mask=wishes.get("search_mask"),
         search_cap=wishes.get("search_cap", 3),

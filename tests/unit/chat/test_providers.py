@@ -110,3 +110,10 @@ def test_key_and_address_are_texts(name):
 def test_an_address_without_a_path_gets_that_of_the_provider(name, given, base_url):
     assert place(name, base_url=given).base_url == base_url
     assert place(name, {f"{name.upper()}_BASE_URL": f" {given}\n", "ANTHROPIC_API_KEY": "k"}).base_url == base_url
+
+
+@pytest.mark.parametrize("empty", ["", "  "])
+def test_an_empty_address_is_no_address(empty):
+    """It would send words to the provider's own server that were meant for another one."""
+    with pytest.raises(Mistake, match="the base_url given for openai is empty"):
+        endpoint(builtin().provider("openai"), base_url=empty, api_key="k", environ={})

@@ -23,6 +23,7 @@ def status(**changes) -> MemoryStatus:
         "trouble": {},
         "last_error": None,
         "waiting": 0,
+        "refused": 0,
         "is_open": False,
         "epoch": 1,
         "reason": "first",

@@ -56,7 +56,7 @@ def run(talk: Talk, words: str) -> Answer:
     command = COMMANDS.get(name)
     if command is None:
         near = get_close_matches(name, [*COMMANDS, "quit"], n=1)
-        meant = f"did you mean /{near[0]}?" if near else "/help lists them"
+        meant = f"did you mean /{near[0]}?" if near else "/help lists them."
         raise Mistake(f"there is no command /{name}; {meant} To say it to the model, put a blank before it")
     if not talk.length and name != "help":
         raise Mistake("nothing was said in this thread yet")
