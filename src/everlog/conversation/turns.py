@@ -254,9 +254,9 @@ class Going:
 
     def _broken(self, replies: Sequence[Said]) -> list[Said]:
         """Return what came of the last reply: all of it, if it failed only after that, or the words that were handed out."""
-        names = self._toolbox.names
-        for reply in replies[:1]:
-            said = tuple(one for one in reply.messages if one.call is None or one.call.name not in names)
+        if replies:
+            names = self._toolbox.names
+            said = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in names)
             return [Said(messages=said)] if said else []
         words = "".join(self._heard)
         return [Said(messages=(Message(kind="assistant", text=words),))] if words else []
