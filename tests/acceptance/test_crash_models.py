@@ -62,7 +62,7 @@ WAITING = {"pump.renew"}
 """Only where a request takes long: `test_pump_crash.py`."""
 
 TALKING = {
-    *("turn.begin", "turn.record", "turn.release", "turn.renew", "turn.spool", "turn.take"),
+    *("turn.abort", "turn.begin", "turn.record", "turn.release", "turn.renew", "turn.spool", "turn.take"),
     *("context.prepare", "pump.spend", "rolling.rebuild"),
 }
 """Of a conversation: `test_turn_crash.py`, `test_turn_trouble.py`; the last drops what the pump makes again."""
