@@ -93,18 +93,16 @@ class Calls:
 
     def abandon(self, calls: Sequence[Call]) -> list[str]:
         """Wait for some calls no longer; return where those that run stand: file, line and function."""
-        frames = sys._current_frames()  # noqa: SLF001 -- there is no other way to say where a thread hangs
-        places = []
+        stuck: list[int | None] = []
         for call in self.withdraw(calls):
             with self._lock:
                 if call.settled or call.abandoned:
                     continue
                 call.abandoned = True
                 self._running -= 1
-            ident = None if call.thread is None else call.thread.ident
-            places.append(_place(None if ident is None else frames.get(ident)))
+            stuck.append(None if call.thread is None else call.thread.ident)
         self._fill()
-        return places
+        return _places(stuck)
 
     def _fill(self) -> None:
         while True:
@@ -153,6 +151,14 @@ class Calls:
         if self._down_until is None or self._clock.now() >= self._down_until:
             return None
         return Failure(kind="unavailable", retry_at=self._down_until)
+
+
+def _places(threads: Sequence[int | None]) -> list[str]:
+    """Return where threads stand. Nobody is looked for where none is stuck: all threads are stopped for the look."""
+    if not threads:
+        return []
+    frames = sys._current_frames()  # noqa: SLF001 -- there is no other way to say where a thread hangs
+    return [_place(None if ident is None else frames.get(ident)) for ident in threads]
 
 
 def _place(frame: FrameType | None) -> str:
