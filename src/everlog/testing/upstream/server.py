@@ -139,7 +139,8 @@ class Upstream:
                 with contextlib.suppress(OSError):
                     if connection.recv(1, socket.MSG_PEEK):
                         continue
-                self.left()
+                if not self._closing.is_set():  # else it is the upstream that hung up
+                    self.left()
                 return
 
     @property
