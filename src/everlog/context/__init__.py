@@ -4,8 +4,9 @@ Comes in: a thread, for whom its prompt is, and what the caller adds. Goes out: 
 makes any process send the same again. It knows the log and the memories, and neither the pump nor who talks.
 
 `values` are its words; `rounds` cut the log where a prompt may be cut, `past` and `keepers` are what stands for the rest;
-`opening` divides a budget and `turning` says when to do so anew: all pure. `reading` reads what `compiler` compiles from,
-`pieces` are its parts, `drafts` put them together, `marks` are laid over them, `codec` makes bytes of them; `stored` keeps, and `prepare` is the act.
+`opening` divides a `budget` and `turning` says when to do so anew: all pure. `reading` reads what `compiler` compiles
+from, `pieces` are its parts, `drafts` put them together, `marks` are laid over them, `codec` makes bytes of them;
+`stored` keeps what is in `rows`, and `prepare` is the act.
 """
 
 from everlog.context.opening import MIN_BUDGET_BYTES

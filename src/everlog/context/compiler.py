@@ -22,7 +22,6 @@ from everlog.messages import Entry
 AHEAD = 3, 4
 """From this share of the budget on the next epoch is prepared for."""
 
-
 FOLDING = ("first", "budget", "fork", "full", "landed", "idle", "estimate", "tail")
 """Reasons to bring memory down to its low mark. Others change what stands before it, maybe in every turn: then nothing is
 folded that fits."""

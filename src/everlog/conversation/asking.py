@@ -1,6 +1,5 @@
 """On which terms a request is compiled: what a model takes, how its provider caches, and what memory adds. Pure."""
 
-from dataclasses import replace
 from functools import cache
 
 from everlog.chat.state import State
@@ -98,8 +97,3 @@ def _window(state: State) -> int | None:
         answer = state.max_output_tokens or state.route.default_limit or model.output_tokens or 0
         known.append(model.context_tokens - min(answer, model.context_tokens // 2))
     return min(known, default=None)
-
-
-def too_long(terms: Terms) -> Terms:
-    """Return the same terms after the provider refused the prompt as too long."""
-    return replace(terms, too_long=True)

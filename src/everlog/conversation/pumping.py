@@ -15,9 +15,7 @@ from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived
 from everlog.memory.rolling import Rolling, Settings
 from everlog.memory.rolling.settings import CAP_CHARS
-from everlog.memory.tree import Tree
-from everlog.memory.tree.schemas import SCHEMAS
-from everlog.messages import Call
+from everlog.memory.tree import Tree, echoes
 from everlog.pump import run
 
 CLOSE_S = 10.0
@@ -138,7 +136,7 @@ def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[
             threshold = max(LEAST_THRESHOLD, budget_tokens // 4)
             cap = max(LEAST_CAP, min(CAP_CHARS, budget_tokens))
             settings = Settings(threshold_tokens=threshold, min_recent=RECENT, cap_chars=cap)
-            memory = Rolling.of(compactor, settings=settings, recalled=_recalled)
+            memory = Rolling.of(compactor, settings=settings, recalled=echoes)
             if memory.model is None:
                 _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
             return memory
@@ -146,7 +144,3 @@ def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[
             return None
         case _:
             assert_never(mode)
-
-
-def _recalled(call: Call) -> bool:
-    return call.name in SCHEMAS

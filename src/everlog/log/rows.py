@@ -299,7 +299,6 @@ LAST_CHAIN = (
     .order_by(entry.c.i.desc())
     .limit(1)
 )
-CHAINED = scoped(entry).select(entry.c.thread, entry.c.i).where(among(entry.c.chain, "chains"))
 TURN_AT = scoped(entry).select(entry.c.turn).where(entry.c.thread == _by_thread, entry.c.i == bindparam("position"))
 PUT_ENTRY = scoped(entry).insert()
 _cleared: dict[str, Any] = dict.fromkeys(entry.info["clear"]) | {"size": _bare_size}
