@@ -7,7 +7,9 @@ import gc
 import ipaddress
 import os
 import sys
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -28,6 +30,22 @@ for name in [
 # Hundreds of processes start here: what they load is compiled once, whatever the shell says, and not by each of them.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def keep_in_memory(folder: Path = Path("/dev/shm"), room: int = 4 * 2**30) -> None:
+    """Put temporary files on a disk in memory, unless the shell names another place or there is too little room.
+
+    Databases ask for their bytes to be on the disk thousands of times, and a disk takes milliseconds for it. Here
+    processes are killed, which loses nothing that was written; no test takes the power away.
+    """
+    if "TMPDIR" not in os.environ and os.access(folder, os.W_OK):
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize >= room and not disk.f_flag & os.ST_NOEXEC:
+            os.environ["TMPDIR"] = str(folder)
+            tempfile.tempdir = None
+
+
+keep_in_memory()
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile("long", deadline=None, max_examples=1000, stateful_step_count=100, print_blob=True)

@@ -35,6 +35,8 @@ class RawServer:
 
     def __exit__(self, *_):
         self.closing.set()
+        with contextlib.suppress(OSError):  # where this does not wake who accepts, it looks up soon
+            self._listener.shutdown(socket.SHUT_RDWR)
         for connection in self._open:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -55,7 +57,7 @@ class RawServer:
 
     def _accept(self):
         while not self.closing.is_set():
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(OSError):
                 connection, _ = self._listener.accept()
                 self._open.append(connection)
                 self.connections += 1

@@ -103,6 +103,8 @@ class Upstream:
     ) -> None:
         self._closing.set()
         if self._server is not None and self._thread is not None:
+            with contextlib.suppress(OSError):  # where this does not wake who listens, it looks up soon
+                self._server.socket.shutdown(socket.SHUT_RDWR)
             self._server.shutdown()
             self._thread.join()
             self._server.server_close()
