@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ def test_pump_and_worker_ask_the_model_of_the_settings_and_stats_and_doctor_say_
 
 
 def test_what_is_wrong_with_the_settings_or_the_key_is_one_line_and_nothing_is_kept(
-    folder: Everlog, upstream: Upstream
+    folder: Everlog, upstream: Upstream, tmp_path: Path
 ):
+    own = folder.at(shutil.copytree(folder.home, tmp_path / "own"))  # a worker waits for what a pump could not ask
     tries: list[tuple[dict[str, Any], tuple[str, ...], str]] = [
         ({"GLM_KEY": ""}, (), "in GLM_KEY, and that is not set"),
         ({"GLM_KEY": "wrong"}, (), "status 401"),
@@ -85,11 +87,12 @@ def test_what_is_wrong_with_the_settings_or_the_key_is_one_line_and_nothing_is_k
         ({}, ("--compactor", "extractive", "--provider", "openai"), "takes no options"),
     ]
     for environment, options, words in tries:
-        for command in ("pump", "worker"):
-            done = folder(command, *options, **environment)
+        for command, there in (("pump", folder), ("worker", own)):
+            done = there(command, *options, **environment)
             assert (done.status, done.out) == (2, b""), (command, done)
             assert words in done.err
             assert "secret" not in done.err
     assert {one.headers["authorization"] for one in upstream.requests} == {"Bearer wrong"}
     assert checks(folder.at(folder.home, GLM_KEY=""))["compactor"][0] == "fail"
-    assert folder.good("pump", "--compactor", "extractive", "--json").json["remaining"] == 0
+    for there in (folder, own):
+        assert there.good("pump", "--compactor", "extractive", "--json").json["remaining"] == 0

@@ -7,8 +7,10 @@ from typing import Any
 
 import psycopg
 import psycopg.conninfo
+import pytest
 
 import everlog
+from everlog.store import postgres
 from everlog.store.migrate import upgrade
 from everlog.store.postgres import PostgresEngine
 from everlog.testing.upstream import Upstream
@@ -53,7 +55,8 @@ def test_a_full_disk_stops_no_turn_and_later_everything_is_there(tmp_path: Path)
     assert process.exitcode == 0
 
 
-def test_a_server_that_lets_nobody_in_for_a_while_stops_no_turn(postgres_url: str):
+def test_a_server_that_lets_nobody_in_for_a_while_stops_no_turn(postgres_url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(postgres, "CONNECT_S", 1.5)
     upgrade(PostgresEngine(postgres_url), encrypted=False)
     name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
     with (

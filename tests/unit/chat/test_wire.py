@@ -1,6 +1,7 @@
 """HTTP as it is spoken: connections kept, closed, left behind, and cut (chat B.7; D50; A.2 607)."""
 
 import asyncio
+import functools
 import gzip
 import subprocess
 import sys
@@ -135,6 +136,7 @@ def test_compressed_answers_are_read(stream, is_async):
     assert reply.text == "Yes."
 
 
+@functools.cache
 def bomb(size):
     """Zeros that take a thousandth of the place."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
