@@ -68,7 +68,19 @@ def test_a_module_that_skips_fails_in_ci(tmp_path: Path):
 
 
 def run_pytest(folder: Path, *, ci: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        str(folder),
+    ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"CI": ci}
     return subprocess.run(
         [*command, f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}"],

@@ -2,8 +2,8 @@
 
 Everlog hits a named point before and after each commit and each call to the outside: `log.append.before_commit`. A
 script is run once to hear which points it hits, and then once for each of them and killed right there, without a
-chance to clean up; a check then looks at what is left. The script must be a function of its folder, and belong to a
-module that can be imported.
+chance to clean up; a check then looks at what is left. The script must be a function of its folder, end what it began,
+and belong to a module that can be imported.
 
     def script(folder: Path) -> None:
         with open_store(folder / "chats.db") as store: ...
@@ -74,7 +74,8 @@ def run(
     """Kill a script at each failpoint that it hits, and check what is left each time.
 
     Args:
-        script: a function of a module that can be imported; run in a process of its own with an empty folder.
+        script: a function of a module that can be imported, which leaves nothing open and no thread; run in a process
+            of its own, from which that of each death is forked, with an empty folder each time.
         check: called here with the folder and the death after each.
         hits: how often, at most, to kill at the same point: at its first hits, and at its last one.
         only: kill only at points whose name begins so.
@@ -186,10 +187,9 @@ class _Ended:
 
 
 class _Nursery:
-    """A process that forks a child for each run: much quicker than a process for each.
+    """A process that runs the script once, to hear its points, and then forks a child for each death.
 
-    It has imported the script, and everything that the first use of a log loads or prepares, which takes longer than
-    most scripts.
+    So a child has loaded and prepared all that it uses before it begins, which takes longer than most scripts.
     """
 
     def __init__(self, script: Script, timeout_s: float) -> None:
@@ -209,10 +209,10 @@ class _Nursery:
         self._process.communicate()
 
     def run(self, folder: Path, *, heard: Path | None = None, death: Death | None = None) -> _Ended:
-        """Run the script once in a child: tell the points it hits to a file, or kill it at one."""
+        """Run the script once: tell the points it hits to a file, or kill it at one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        order = [str(folder), None if heard is None else str(heard), death and [death.point, death.hit]]
+        order = [str(folder), str(heard), death and [death.point, death.hit]]
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         if not select.select([self._process.stdout], [], [], self._timeout_s)[0]:
@@ -224,39 +224,46 @@ class _Nursery:
 
 
 _PROGRAM = """
-import contextlib, importlib, json, os, sys, tempfile
+import importlib, json, os, sys, tempfile
 from pathlib import Path
-import everlog
 from everlog.store import failpoints
 from everlog.testing.failpoints import kill_at
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 script = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
-with contextlib.suppress(ImportError):
-    import psycopg, psycopg_pool
-with tempfile.TemporaryDirectory() as scratch, everlog.open(Path(scratch, "warm.db")) as memory:
-    memory.thread("warm").append("user", "warm")
-    memory.thread("warm").pump()
-    memory.erase(thread="warm")
+
+def run(folder, said):
+    os.dup2(said.fileno(), 1)
+    os.dup2(said.fileno(), 2)
+    try:
+        script(Path(folder))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+def listen(folder, said, heard):
+    kept = os.dup(1)
+    with open(heard, "a", buffering=1) as notes:
+        failpoints.listen(lambda name: notes.write(name + "\\n"))
+        code = run(folder, said)
+        failpoints.listen(None)
+    os.dup2(kept, 1)
+    os.dup2(kept, 2)
+    os.close(kept)
+    return code
+
+def die(folder, said, death):
+    child = os.fork()
+    if child == 0:
+        kill_at(*death)
+        os._exit(run(folder, said))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
 for order in sys.stdin:
     folder, heard, death = json.loads(order)
     with tempfile.TemporaryFile() as said:
-        child = os.fork()
-        if child == 0:
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
-            if death is not None:
-                kill_at(*death)
-            if heard is not None:
-                notes = open(heard, "a", buffering=1)
-                failpoints.listen(lambda name: notes.write(name + "\\n"))
-            try:
-                script(Path(folder))
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-                os._exit(1)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        code = listen(folder, said, heard) if death is None else die(folder, said, death)
         said.seek(0)
         print(json.dumps([code, said.read().decode(errors="replace")]), file=answers, flush=True)
 """
