@@ -393,7 +393,7 @@ def test_a_worker_keeps_it_current_where_it_was_marked(store: Store):
 def test_settings_can_be_of_each_thread(store: Store):
     threads = [made(store, [talk(n) for n in range(6)]) for _ in range(2)]
     large = Settings(threshold_tokens=100_000)
-    kept = Rolling(model="summary@1", settings=lambda subject: SMALL if subject.key == threads[0] else large)
+    kept = Rolling(model="summary@1", settings=lambda unit, subject: SMALL if subject.key == threads[0] else large)
     assert [run(store, TENANT, thread, kept, EchoSummary()).steps > 0 for thread in threads] == [True, False]
 
 

@@ -10,22 +10,16 @@ from typing import Any, assert_never
 from everlog.clock import monotonic
 from everlog.context import Mode
 from everlog.conversation.recorder import Recorder
+from everlog.conversation.summaries import Known, settings_for
 from everlog.conversation.trouble import Trouble
 from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived
-from everlog.memory.rolling import Rolling, Settings
-from everlog.memory.rolling.settings import CAP_CHARS
+from everlog.memory.rolling import Rolling
 from everlog.memory.tree import Tree, echoes
 from everlog.pump import run
 
 CLOSE_S = 10.0
 """How long a memory that is closed, or a program that ends, waits for what is being built."""
-
-LEAST_THRESHOLD, RECENT = 100, 10
-"""Tokens from which on a conversation is summarised, at least; its newest messages, which are not."""
-
-LEAST_CAP = 500
-"""Characters that a summary may have at least; about a quarter of the budget where that is more."""
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +42,11 @@ class Pump:
         self._closing = threading.Event()
         self.left = 0
         """About how many lines the last run left to build."""
+
+    @property
+    def summarises(self) -> bool:
+        """Whether a model is to write a summary."""
+        return isinstance(self._memory, Rolling) and self._memory.model is not None
 
     def run(self) -> None:
         """Build what is missing, here."""
@@ -124,19 +123,15 @@ def _close_all() -> None:
         pump.wait(max(0.0, until - monotonic()))
 
 
-def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[Any] | None":
-    """Return what is built for prompts of a mode.
-
-    A summary is begun when what was said is a quarter of the budget, so that there is one when the first epoch is full.
-    """
+def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int, known: Known) -> "Derived[Any] | None":
+    """Return what is built for prompts of a mode."""
     match mode:
         case "tree":
             return Tree.of(compactor)
         case "rolling":
-            threshold = max(LEAST_THRESHOLD, budget_tokens // 4)
-            cap = max(LEAST_CAP, min(CAP_CHARS, budget_tokens))
-            settings = Settings(threshold_tokens=threshold, min_recent=RECENT, cap_chars=cap)
-            memory = Rolling.of(compactor, settings=settings, recalled=echoes)
+            memory = Rolling.of(
+                compactor, settings=lambda _unit, _subject: settings_for(budget_tokens, known()), recalled=echoes
+            )
             if memory.model is None:
                 _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
             return memory

@@ -28,7 +28,9 @@ class MemoryStatus:
     memory_bytes: int
     """What memory took in the last prompt."""
     hidden: int
-    """How many of the oldest messages nothing in it stood for."""
+    """How many messages nothing in it stood for."""
+    behind: int
+    """How many of these a summary is to stand for, and does not yet: the compactor is behind, or gives nothing of use."""
     placeholders: int
     """Lines in it whose words were not built yet."""
     unbuilt: int
@@ -37,4 +39,4 @@ class MemoryStatus:
     @property
     def is_well(self) -> bool:
         """Whether nothing is missing."""
-        return not self.waiting and not self.refused and not any(self.trouble.values())
+        return not self.waiting and not self.refused and not self.behind and not any(self.trouble.values())

@@ -30,6 +30,7 @@ def status(**changes) -> MemoryStatus:
         "turns_when": None,
         "memory_bytes": 0,
         "hidden": 0,
+        "behind": 0,
         "placeholders": 0,
         "unbuilt": 0,
     }
