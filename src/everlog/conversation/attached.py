@@ -173,6 +173,8 @@ class Attached:
             behind=0 if context is None or not self._pump.summarises else context.hidden,
             placeholders=sum(text == PLACEHOLDER for _, text in shown),
             unbuilt=self._pump.left,
+            hindrance=self._pump.hindrance,
+            bad_answers=self._pump.bad_answers,
         )
 
     def _cost(self) -> Costs:

@@ -12,11 +12,14 @@ from everlog.context import Mode
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.summaries import Known, settings_for
 from everlog.conversation.trouble import Trouble
+from everlog.errors import Forbidden, Mistake, ProviderTrouble, Unauthorized
 from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived
 from everlog.memory.rolling import Rolling
 from everlog.memory.tree import Tree, echoes
-from everlog.pump import run
+from everlog.pump import Options as RunOptions
+from everlog.pump import Ran, run
+from everlog.pump.usefulness import UNUSABLE, name_of
 
 CLOSE_S = 10.0
 """How long a memory that is closed, or a program that ends, waits for what is being built."""
@@ -42,6 +45,10 @@ class Pump:
         self._closing = threading.Event()
         self.left = 0
         """About how many lines the last run left to build."""
+        self.bad_answers = 0
+        """Answers of the compactor in a row that could not be used."""
+        self.hindrance: str | None = None
+        """What kept the last run from building all, in words; None if nothing did."""
 
     @property
     def summarises(self) -> bool:
@@ -54,11 +61,41 @@ class Pump:
         if thread is None or self._memory is None:
             return
         try:
-            ran = run(recorder.store, recorder.tenant, thread, self._memory, self._compactor, stop=self._closing.is_set)
+            ran = run(
+                recorder.store,
+                recorder.tenant,
+                thread,
+                self._memory,
+                self._compactor,
+                options=_SPARING,
+                stop=self._closing.is_set,
+            )
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
-            self._trouble.note("derive", error)
+            self._failed(error)
             return
+        self._take_in(ran)
+
+    def _failed(self, error: Exception) -> None:
+        refusal = error.__cause__ if isinstance(error, Mistake) else None
+        if isinstance(refusal, ProviderTrouble):
+            self.hindrance = _refused(refusal)
+            self._trouble.count("derive", name_of(error), **refusal.facts(), said=self.hindrance)
+        else:
+            self.hindrance = f"building memory failed: {type(error).__name__}"
+            self._trouble.note("derive", error)
+
+    def _take_in(self, ran: Ran) -> None:
         self.left = ran.remaining
+        self.bad_answers = ran.bad + (0 if ran.useful else self.bad_answers)
+        self.hindrance = None
+        model = self._compactor.model
+        if ran.bad or ran.reason == UNUSABLE:
+            often = "; it is asked less often until one can" if ran.reason == UNUSABLE else ""
+            self.hindrance = f"the answers of {model} cannot be used ({self.bad_answers} in a row here){often}"
+            facts = {"model": model, "in_a_row": self.bad_answers, "asked_less": ran.reason == UNUSABLE}
+            _logger.warning("the answers of a compactor cannot be used", extra=facts)
+        elif ran.reason is not None and ran.reason != "erased":
+            self.hindrance = f"the compactor {model} gives no answer: {ran.reason}"
         if ran.reason is not None and ran.reason != "erased":
             self._trouble.count("derive", ran.reason)
 
@@ -102,6 +139,21 @@ class Pump:
                     return
                 self._is_due = False
             self.run()
+
+
+_SPARING = RunOptions(sparing=True)
+"""Each turn starts a run of its own: answers that cannot be used must not be paid for in each."""
+
+
+def _refused(trouble: ProviderTrouble) -> str:
+    """Say that a provider takes no request of ours, without a word of its own."""
+    match trouble:
+        case Unauthorized():
+            return f"the key of provider {trouble.provider} was refused ({trouble.status})"
+        case Forbidden():
+            return f"the key of provider {trouble.provider} may not do this ({trouble.status})"
+        case _:
+            return f"the provider {trouble.provider} refuses what {trouble.model} is asked ({trouble.status})"
 
 
 _at_exit: "weakref.WeakSet[Pump]" = weakref.WeakSet()

@@ -1,7 +1,7 @@
 """How a conversation is summarised for prompts of a budget: when, how far, and how large a summary may be.
 
-Measured over ten long conversations (`docs/decisions/0012-rolling.md`): tokens that the compactor reads for each message,
-and what prompts show. Everything but the room follows from the budget that was asked for, so that the same summaries come
+Measured by `benchmarks/summaries` (`docs/decisions/0012-rolling.md`): tokens that the compactor reads for each message, and
+what prompts show. Everything but the room follows from the budget that was asked for, so that the same summaries come
 again; how much room a prompt really has is learned from the provider, and only decides when a piece is due.
 """
 
@@ -14,7 +14,8 @@ from everlog.memory.rolling.settings import CAP_CHARS
 from everlog.store import Unit
 
 LEAST_THRESHOLD, RECENT = 100, 10
-"""Tokens from which on a conversation is summarised, at least; its newest messages, which are not, if there is room."""
+"""Tokens from which on a conversation is summarised, at least, and half of the budget where that is more and there is room;
+its newest messages, which are not, if there is room."""
 
 LEAST_CAP = 500
 """Characters that a summary may have at least; a quarter of the budget where that is more."""
@@ -35,7 +36,7 @@ def settings_for(budget_tokens: int, budget_bytes: int | None = None) -> Setting
     """
     cap = max(LEAST_CAP, min(CAP_CHARS, budget_tokens))
     return Settings(
-        threshold_tokens=max(LEAST_THRESHOLD, budget_tokens // 4),
+        threshold_tokens=max(LEAST_THRESHOLD, budget_tokens // 2),
         min_recent=RECENT,
         cap_chars=cap,
         cap_bytes=max(LEAST_CAP, budget_tokens),

@@ -33,6 +33,8 @@ def status(**changes) -> MemoryStatus:
         "behind": 0,
         "placeholders": 0,
         "unbuilt": 0,
+        "hindrance": None,
+        "bad_answers": 0,
     }
     return MemoryStatus(**known | changes)
 

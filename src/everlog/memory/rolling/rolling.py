@@ -172,7 +172,7 @@ class Rolling:
         tried = (*step.tries, attempt)
         if len(tried) >= TRIES:
             pointing = _within(state, partial(outline.unsaid, state.outline, state.start, state.stop, render))
-            return Accept(rows=(self._made(state, pointing, step, self._model, fallback=True),))
+            return Accept(rows=(self._made(state, pointing, step, self._model, fallback=True),), fallback=True)
         first = replace(step.request, messages=step.request.messages[:_FIRST])
         return Again(step=replace(step, tries=tried, request=questions.further(self.prompts, first, tried)))
 
