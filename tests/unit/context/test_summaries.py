@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog import log
+from everlog.context import Context
 from everlog.conversation.summaries import settings_for
 from everlog.memory import rolling
 from everlog.memory.rolling import Rolling, Settings
 from everlog.pump import run
-from everlog.testing.summaries import EchoSummary
+from everlog.testing import EchoSummary, ScriptedModel
 from tests.unit.context.talking import TENANT, Talk, words
 
 NOTE = "of this conversation are not shown]"
@@ -120,3 +121,28 @@ def test_whatever_is_said_the_summary_stands_for_all_that_the_next_prompt_does_n
                 talk.round(result)
             talk.reply(reply)
             assert run(home.store, TENANT, talk.thread.id, memory, model).done
+
+
+@given(said(), st.integers(4_000, 40_000), st.lists(st.booleans(), max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_where_pieces_could_not_be_summarised_a_prompt_has_no_hole_that_a_later_summary_fills(turns, budget, answers):
+    talk = Talk(budget=budget, consumer={"mode": "rolling"})
+    model = ScriptedModel([None if good else "" for good in answers], otherwise=EchoSummary(), model="summary@1")
+    memory = Rolling.of(model, settings=settings_for(budget // 4, budget))
+    newest = None
+    with talk.memory as home:
+        for user, results, reply in turns:
+            talk.ask(user)
+            made = talk.request()
+            assert made.memory_bytes <= budget
+            assert newest is None or not made.hidden or newest.upto <= left_out(made)
+            for result in results:
+                talk.round(result)
+            talk.reply(reply)
+            run(home.store, TENANT, talk.thread.id, memory, model)
+            newest = talk.thread.rolling.summary()
+
+
+def left_out(made: Context) -> int:
+    """Return the first message that nothing stands for."""
+    return int(next(item.ref for item in made.items if item.kind == "left out").partition("-")[0])
