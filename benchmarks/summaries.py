@@ -63,7 +63,7 @@ def measure(sheet: Sheet) -> None:
         kinds |= {f"room 1/{part}": replace(usual, room_bytes=4 * BUDGET_TOKENS // part) for part in (2, 8)}
         kinds |= {"no room": replace(usual, room_bytes=None)}
         kinds |= {f"threshold 1/{n}": replace(usual, threshold_tokens=BUDGET_TOKENS // n) for n in (4, 8)}
-        kinds |= {f"recent {n}": replace(usual, min_recent=n) for n in (4, 20)}
+        kinds |= {f"recent {n}": replace(usual, min_recent=n) for n in (4, 10)}
     for size, times in (("as they are", 1), (f"{LARGE} times as long", LARGE)):
         for name, settings in kinds.items():
             found = [_talked([text * times for text in texts], settings) for texts in talks]

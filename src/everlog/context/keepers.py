@@ -166,7 +166,7 @@ class SummaryKeeper:
         tail = [one for one in rounds if one.start >= room.cut]
         found = self._latest(tail[-1].start if tail else 0)
         begin = max((one.start for one in tail if found is not None and one.start <= found.upto), default=room.cut)
-        if found is None or begin == room.cut:
+        if found is None or found.upto < room.cut:
             return None
         left = max(0, room.tail - sum(one.size for one in tail if one.start < begin))
         fits = size_bytes(rolling.injection(found)[0]) <= room.budget - left - PAIR_BYTES - NOTE_BYTES

@@ -13,7 +13,7 @@ from everlog.memory.rolling import Settings
 from everlog.memory.rolling.settings import CAP_CHARS
 from everlog.store import Unit
 
-LEAST_THRESHOLD, RECENT = 100, 10
+LEAST_THRESHOLD, RECENT = 100, 20
 """Tokens from which on a conversation is summarised, at least, and half of the budget where that is more and there is room;
 its newest messages, which are not, if there is room."""
 

@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.context import Context
+from everlog.context.codec import weigh_message
+from everlog.context.keepers import Folded, Seen, keeper
+from everlog.context.opening import Room
+from everlog.context.rounds import rounds
 from everlog.conversation.summaries import settings_for
 from everlog.memory import rolling
-from everlog.memory.rolling import Rolling, Settings
+from everlog.memory.rolling import Rolling, Settings, Summary
 from everlog.pump import run
+from everlog.store import Unit
 from everlog.testing import EchoSummary, ScriptedModel
 from tests.unit.context.talking import TENANT, Talk, words
 
@@ -93,14 +98,37 @@ def test_a_summary_that_is_larger_than_the_budget_is_not_shown_and_an_older_one_
     assert {"summary", "left out"} <= kinds
 
 
+def test_where_no_summary_ends_before_the_tail_one_that_ends_in_it_is_shown_rather_than_a_hole():
+    talk = Talk(consumer={"mode": "rolling"})
+    for n in range(8):
+        talk.turn(f"question {n} " + "q" * 300, "a" * 300)
+    summarised(talk, Settings(threshold_tokens=1_000, min_recent=4, cap_chars=500))
+
+    def folded(unit: Unit) -> tuple[Folded, Seen | None, Summary | None]:
+        row = log.load(unit, talk.thread.id)
+        cut_into = rounds(log.read(unit, row), lambda entry: weigh_message(entry.message))
+        tail = sum(one.size for one in cut_into if one.start >= 2)
+        kept = keeper("rolling", unit, row)
+        made = kept.fold("", Room(cut=2, tail=tail, budget=tail + 400, target=0, cap=0), cut_into)
+        return made, kept.show(made.past), rolling.latest(unit, row)
+
+    with talk.memory as home:
+        made, seen, newest = home.store.read(TENANT, folded)
+    assert newest is not None
+    assert seen is not None
+    assert made.cut == newest.upto > 2
+    assert seen.hidden == 0
+    assert seen.text == rolling.injection(newest)[0]
+
+
 SIZES = (0, 1, 20, 300, 2_000, 5_000, 20_000)
 
 
 @st.composite
 def said(draw: st.DrawFn) -> list[tuple[str, list[str], str]]:
-    """Turns: what the user says, what a tool brings, and the reply, of any size and script."""
+    """Turns: what the user says, what tools that are called at once bring, and the reply, of any size and script."""
     text = st.builds(str.__mul__, st.sampled_from("qé語😀"), st.sampled_from(SIZES))
-    turn = st.tuples(text, st.lists(text, max_size=2), text)
+    turn = st.tuples(text, st.lists(text, max_size=3), text)
     some = draw(st.lists(turn, min_size=1, max_size=6))
     return [draw(st.sampled_from(some)) for _ in range(draw(st.integers(5, 30)))]
 
@@ -117,8 +145,7 @@ def test_whatever_is_said_the_summary_stands_for_all_that_the_next_prompt_does_n
             made = talk.request()
             assert made.memory_bytes <= budget
             assert made.hidden == 0, made.items
-            for result in results:
-                talk.round(result)
+            talk.together(results)
             talk.reply(reply)
             assert run(home.store, TENANT, talk.thread.id, memory, model).done
 
@@ -136,8 +163,7 @@ def test_where_pieces_could_not_be_summarised_a_prompt_has_no_hole_that_a_later_
             made = talk.request()
             assert made.memory_bytes <= budget
             assert newest is None or not made.hidden or newest.upto <= left_out(made)
-            for result in results:
-                talk.round(result)
+            talk.together(results)
             talk.reply(reply)
             run(home.store, TENANT, talk.thread.id, memory, model)
             newest = talk.thread.rolling.summary()
