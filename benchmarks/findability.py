@@ -8,8 +8,8 @@ opens at most 40. The evidence is opened when each of its messages was shown alo
 `Extractive` is compared with lines that are the first 512 bytes of what they stand for. The intervals are of 2,000
 samples of questions, the same ones for both; a second bound draws whole conversations.
 
-A model's lines are measured on the same questions if `EVERLOG_COMPACTOR` names a compactor as `module:name`, the way
-`everlog pump --compactor` does. `EVERLOG_MESSAGES` takes only so many messages of the first conversation of each file,
+A model's lines are measured on the same questions if one is named as for `everlog worker`: by `EVERLOG_COMPACTOR`, as a model
+or as `module:name`, or in the file that `EVERLOG_CONFIG` names, which also says where its server is. `EVERLOG_MESSAGES` takes only so many messages of the first conversation of each file,
 and the questions whose evidence they hold, since a model may take its time.
 """
 
@@ -33,7 +33,9 @@ from everlog.memory.tree.clauses import GAP
 from everlog.memory.tree.lines import LIMIT_BYTES, tag_of
 from everlog.memory.tree.nodes import children_of, label_of, level_of, parse_label, start_of
 from everlog.messages import JSON
-from everlog.surfaces.cli.compactors import named
+from everlog.pump.compactors import EXTRACTIVE
+from everlog.surfaces import config
+from everlog.surfaces.cli.compactors import is_model, named
 from everlog.tokens import cut, size_bytes
 
 BUDGET_BYTES = 8_000
@@ -133,8 +135,10 @@ def measure(sheet: Sheet) -> None:
         sheet.row("evidence opened", "LoCoMo", "", "no data: EVERLOG_DATA")
         return
     kinds: dict[str, Compactor] = {"Extractive": Extractive(), "cut-off lines": CutOff()}
-    if model := os.environ.get("EVERLOG_COMPACTOR"):
-        kinds[model] = named(model)
+    chosen = config.compactor_settings(config.settings())
+    if chosen.name != EXTRACTIVE:
+        options = chosen.options if is_model(chosen.name) else {}
+        kinds[chosen.name] = named(chosen.name, options=options, required_protocol=chosen.required_protocol)
     results = {
         name: [one for file in files for one in _opened(file, compactor, sheet)] for name, compactor in kinds.items()
     }

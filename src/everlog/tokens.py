@@ -7,6 +7,12 @@ stored in.
 
 BYTES_PER_TOKEN = 4
 
+MEDIA_BYTES = 4_000
+"""What an image or a file counts for; providers count about a thousand tokens."""
+
+FRAME_BYTES = 16
+"""What role and quotes of a message count for."""
+
 
 def utf8(text: str) -> bytes:
     """Encode text as it is stored: UTF-8, lone surrogates kept."""

@@ -1,5 +1,6 @@
 """The benchmarks run, in their short form. How fast anything is, is not judged here."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks._sheet import Sheet, percentile
+from everlog.testing.upstream import Answer, Upstream
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    strict = {**os.environ, "PYTHONWARNINGS": "error"}
+    strict = {**os.environ, "PYTHONWARNINGS": "error", **variables}
     return subprocess.run(command, check=False, cwd=ROOT, env=strict, capture_output=True, text=True)
 
 
@@ -26,6 +28,40 @@ def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str):
     assert ran.returncode == 0, ran.stderr
     assert rows
     assert not [row for row in rows if row.endswith((" ok", "MISSED"))]
+
+
+def test_findability_asks_a_model_that_is_named_as_users_name_one(tmp_path: Path):
+    (tmp_path / "locomo").mkdir()
+    said = [f"{n} is the number that I like best" + ", and I say so again" * 40 for n in range(8)]
+    talk = {
+        "sample_id": "t-1",
+        "conversation": {
+            "speaker_a": "Ada",
+            "speaker_b": "Bob",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": ("Ada", "Bob")[n % 2], "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(said)
+            ],
+        },
+        "qa": [{"question": "Which number do I like?", "answer": "3", "evidence": ["D1:3"], "category": 1}],
+    }
+    (tmp_path / "locomo" / "locomo1.json").write_text(json.dumps([talk]))
+    line = Answer(text="user (Ada): numbers")
+    with Upstream(lambda received: line, models=("small",)) as upstream:
+        (tmp_path / "local.toml").write_text(
+            f'[compactor]\nprovider = "ollama"\nbase_url = "{upstream.url}"\nassume_model_exists = true\n'
+        )
+        ran = run(
+            "findability",
+            EVERLOG_DATA=str(tmp_path),
+            EVERLOG_CONFIG=str(tmp_path / "local.toml"),
+            EVERLOG_COMPACTOR="small",
+            EVERLOG_MESSAGES="6",
+        )
+    assert not ran.stderr
+    assert [line for line in ran.stdout.splitlines() if " small " in line and "evidence opened" in line]
+    assert {received.body["model"] for received in upstream.requests} == {"small"}
+    assert len(upstream.requests) >= 6
 
 
 def test_there_is_a_benchmark_for_each_number_that_was_promised():

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -389,11 +390,22 @@ def test_a_worker_keeps_it_current_where_it_was_marked(store: Store):
     assert due(store, thread, memory="rolling")["due_at"] is None
 
 
+def test_how_much_room_there_is_decides_when_a_piece_is_folded_and_never_what_a_summary_is_made_of(store: Store):
+    turns = [talk(n) for n in range(6)]
+    roomy, crowded = made(store, turns), made(store, turns)
+    assert pumped(store, roomy, EchoSummary()).done
+    tight = replace(SMALL, room_bytes=400)
+    assert pumped(store, crowded, EchoSummary(), tight).done
+    less, more = ([(row[0], row[1], row[7], row[-1]) for row in stored(store, thread)] for thread in (roomy, crowded))
+    assert len(less) < len(more)
+    assert less == more[: len(less)]
+
+
 @ONE_STORE
 def test_settings_can_be_of_each_thread(store: Store):
     threads = [made(store, [talk(n) for n in range(6)]) for _ in range(2)]
     large = Settings(threshold_tokens=100_000)
-    kept = Rolling(model="summary@1", settings=lambda subject: SMALL if subject.key == threads[0] else large)
+    kept = Rolling(model="summary@1", settings=lambda unit, subject: SMALL if subject.key == threads[0] else large)
     assert [run(store, TENANT, thread, kept, EchoSummary()).steps > 0 for thread in threads] == [True, False]
 
 

@@ -11,7 +11,7 @@ from, `pieces` are its parts, `drafts` put them together, `marks` are laid over 
 
 from everlog.context.opening import MIN_BUDGET_BYTES
 from everlog.context.prepare import answered, hold, look, prepare
-from everlog.context.stored import epochs, held_at, items_of, newest
+from everlog.context.stored import epochs, held_at, in_use, items_of, newest
 from everlog.context.values import (
     LOW_MARK,
     Consumer,
@@ -47,6 +47,7 @@ __all__ = [
     "epochs",
     "held_at",
     "hold",
+    "in_use",
     "items_of",
     "look",
     "newest",

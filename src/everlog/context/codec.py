@@ -13,13 +13,7 @@ from everlog.chat.attachments import is_text
 from everlog.errors import Damaged
 from everlog.messages import JSON, Media, Message
 from everlog.protocols.exchange import Raw, Said
-from everlog.tokens import size_bytes, text_of, utf8
-
-MEDIA_BYTES = 4_000
-"""What an image or a file counts for; providers count about a thousand tokens."""
-
-FRAME_BYTES = 16
-"""What role and quotes of a message count for."""
+from everlog.tokens import FRAME_BYTES, MEDIA_BYTES, size_bytes, text_of, utf8
 
 
 def encode(said: Sequence[Said]) -> bytes:

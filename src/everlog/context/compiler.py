@@ -6,7 +6,7 @@ from functools import partial
 
 from everlog.clock import new_id
 from everlog.context import budget as budgets
-from everlog.context.codec import FRAME_BYTES, weigh
+from everlog.context.codec import weigh
 from everlog.context.drafts import Draft, drafted, items, newest_bytes
 from everlog.context.keepers import Folded, Seen
 from everlog.context.marks import marked
@@ -18,6 +18,7 @@ from everlog.context.rounds import Round
 from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
 from everlog.context.values import Context, Epoch, Held, Rate, Reason, said_of
 from everlog.messages import Entry
+from everlog.tokens import FRAME_BYTES
 
 AHEAD = 3, 4
 """From this share of the budget on the next epoch is prepared for."""
@@ -102,6 +103,7 @@ def _facts(reading: Reading, draft: Draft) -> Facts:
         full=draft.bytes - newest > budget or draft.memory_bytes > budget,
         above_low=draft.memory_bytes > int(epoch.budget * terms.low_mark),
         landed=looks(epoch, reading.turn) and reading.keeper.has_landed(epoch.past),
+        reached=terms.consumer.mode == "rolling" and reading.keeper.has_landed(epoch.past),
         silent_s=(reading.unit.now - epoch.last_at).total_seconds(),
         idle_s=terms.idle_s,
         too_long=terms.too_long,

@@ -91,7 +91,8 @@ def items(draft: Draft, head: int) -> tuple[Item, ...]:
     rate = draft.epoch.rate
     found = [Item(kind="instructions", ref="head", tokens=rate.tokens_for(head))] if head else []
     if draft.seen is not None and draft.seen.hidden:
-        found.append(Item(kind="left out", ref=f"0-{draft.seen.hidden - 1}", tokens=0))
+        first = draft.seen.hidden_from
+        found.append(Item(kind="left out", ref=f"{first}-{first + draft.seen.hidden - 1}", tokens=0))
     for piece in draft.pieces:
         last = found[-1] if found else None
         tokens = rate.tokens_for(piece.size)

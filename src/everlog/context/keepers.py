@@ -31,6 +31,8 @@ class Seen:
     shown: Shown | None = None
     hidden: int = 0
     """How many entries nothing stands for."""
+    hidden_from: int = 0
+    """The first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,8 @@ class TreeKeeper:
 class SummaryKeeper:
     """A summary, where there are any, and a line that says what it does not reach.
 
-    What lies between the summary and the words that are shown is shown too while it fits; the budget decides.
+    What lies between the summary and the words that are shown is shown too while it fits; the budget decides. Where it
+    does not fit, a summary that reaches further stands for some of those words.
     """
 
     def __init__(self, unit: Unit, thread: ThreadRow, *, summaries: bool) -> None:
@@ -117,16 +120,21 @@ class SummaryKeeper:
         self._summaries = summaries
 
     def fold(self, before: str, room: Room, rounds: Sequence[Round]) -> Folded:
-        """Return the newest summary that reaches no further than `room.cut`, and where the words after it begin."""
+        """Return the newest summary that reaches no further than `room.cut`, and where the words after it begin.
+
+        If that leaves a hole, the summary may reach up to the newest round.
+        """
         _, cut = _reach(before)
         upto, text = self._fitting(room.cut, room.budget - room.tail - PAIR_BYTES - NOTE_BYTES)
         left = room.budget * 7 // 8 - room.tail - text - PAIR_BYTES - NOTE_BYTES
         begin = room.cut
-        for one in reversed([one for one in rounds if max(upto, cut) <= one.start < room.cut]):
+        for one in reversed([one for one in rounds if cut <= one.start < room.cut and one.stop > upto]):
             left -= one.size
             if left < 0:
                 break
             begin = one.start
+        if upto < begin:
+            upto, begin = self._further(room, rounds) or (upto, begin)
         return Folded(past=_render(upto, begin), cut=begin)
 
     def grow(self, before: str, cut: int, *, budget: int, low: int) -> str:  # noqa: ARG002 -- the interface
@@ -145,13 +153,24 @@ class SummaryKeeper:
         if upto < cut:
             note = f"[messages {upto} to {cut - 1} of this conversation are not shown]"
             text = f"{text}\n{note}" if text else note
-        return Seen(text=text, kind="summary" if upto else "left out", hidden=cut - upto)
+        return Seen(text=text, kind="summary" if upto else "left out", hidden=max(0, cut - upto), hidden_from=upto)
 
     def has_landed(self, past: str) -> bool:
-        """Return whether there is a summary now that reaches into what was not shown."""
+        """Return whether there is a summary now that reaches into what was not shown, or beyond it."""
         upto, cut = _reach(past)
-        found = self._latest(cut) if upto < cut else None
+        found = self._latest(self._thread.next) if upto < cut else None
         return found is not None and found.upto > upto
+
+    def _further(self, room: Room, rounds: Sequence[Round]) -> tuple[int, int] | None:
+        """Return how far a summary reaches into the tail, and the round from which on words are shown beside it."""
+        tail = [one for one in rounds if one.start >= room.cut]
+        found = self._latest(tail[-1].start if tail else 0)
+        begin = max((one.start for one in tail if found is not None and one.start <= found.upto), default=room.cut)
+        if found is None or found.upto < room.cut:
+            return None
+        left = max(0, room.tail - sum(one.size for one in tail if one.start < begin))
+        fits = size_bytes(rolling.injection(found)[0]) <= room.budget - left - PAIR_BYTES - NOTE_BYTES
+        return (found.upto, begin) if fits else None
 
     def _fitting(self, cut: int, room: int) -> tuple[int, int]:
         """Return how far a summary up to `cut` reaches, and its bytes: of those that fit, the newest or nearly so."""
@@ -177,9 +196,12 @@ def _render(upto: int, cut: int) -> str:
 
 
 def _reach(past: str) -> tuple[int, int]:
-    """Return how far a summary reaches, and where the words begin; nowhere if it is damaged."""
+    """Return how far a summary reaches, maybe into the first round that is shown, and where that begins.
+
+    Both are 0 if it is damaged.
+    """
     try:
         upto, cut = json.loads(past or "[0,0]")
-        return (upto, cut) if type(upto) is int and type(cut) is int and 0 <= upto <= cut else (0, 0)
+        return (upto, cut) if type(upto) is int and type(cut) is int and min(upto, cut) >= 0 else (0, 0)
     except (ValueError, TypeError, RecursionError):
         return 0, 0

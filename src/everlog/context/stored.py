@@ -14,6 +14,7 @@ from everlog.context.values import (
     Epoch,
     Held,
     Item,
+    Mode,
     Rate,
     Status,
 )
@@ -35,6 +36,17 @@ def epochs(unit: Unit, thread: str, consumer: str) -> list[Epoch]:
 def consumers(unit: Unit, thread: str) -> list[str]:
     """Return the consumers that a thread has epochs for."""
     return [key for (key,) in unit.rows(rows.CONSUMERS, thread=thread)]
+
+
+def in_use(unit: Unit, thread: str, mode: Mode) -> tuple[int, str, Epoch] | None:
+    """Return the budget, its unit, and the epoch, of the consumer that asked last in a mode; None if there is none."""
+    found = []
+    for key in consumers(unit, thread):
+        budget, _, rest = key.partition(" ")
+        of, _, kin = rest.partition(" ")
+        if kin.startswith(f"{mode} ") and (epoch := newest(unit, thread, key)) is not None:
+            found.append((int(budget), of, epoch))
+    return max(found, key=lambda one: one[2].last_at, default=None)
 
 
 def was_asked(unit: Unit, thread: str, consumer: str) -> bool:

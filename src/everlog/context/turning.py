@@ -28,6 +28,8 @@ class Facts:
     above_low: bool
     landed: bool
     """Whether half of the placeholders could be shown with their words by now."""
+    reached: bool = False
+    """Whether a summary stands by now for words that nothing stands for in the prompt, and that no tool opens."""
     silent_s: float
     idle_s: float | None
     too_long: bool
@@ -55,7 +57,7 @@ def reason_to_turn(epoch: Epoch, facts: Facts) -> Reason | None:
         return "tail"
     if facts.full:
         return "full"
-    if facts.landed and looks(epoch, facts.turn):
+    if facts.reached or (facts.landed and looks(epoch, facts.turn)):
         return "landed"
     if facts.idle_s is not None and facts.silent_s > facts.idle_s and facts.above_low:
         return "idle"

@@ -49,7 +49,7 @@ class Attached:
         self._recollection = Recollection()
         self._recorder = Recorder(home.store, home.name, key, self._trouble, mode=options.past)
         tokens = options.budget if options.unit == "tokens" else options.budget // 4
-        built = memory_of(options.past, options.compactor, tokens)
+        built = memory_of(options.past, options.compactor, tokens, self._recollection.budget_bytes)
         self._pump = Pump(self._recorder, options.compactor, self._trouble, built)
         self._room = Room(
             options=options,
@@ -170,8 +170,11 @@ class Attached:
             turns_when=None if context is None else context.turns_when,
             memory_bytes=0 if context is None else context.memory_bytes,
             hidden=0 if context is None else context.hidden,
+            behind=0 if context is None or not self._pump.summarises else context.hidden,
             placeholders=sum(text == PLACEHOLDER for _, text in shown),
             unbuilt=self._pump.left,
+            hindrance=self._pump.hindrance,
+            bad_answers=self._pump.bad_answers,
         )
 
     def _cost(self) -> Costs:

@@ -10,22 +10,19 @@ from typing import Any, assert_never
 from everlog.clock import monotonic
 from everlog.context import Mode
 from everlog.conversation.recorder import Recorder
+from everlog.conversation.summaries import Known, settings_for
 from everlog.conversation.trouble import Trouble
+from everlog.errors import Forbidden, Mistake, ProviderTrouble, Unauthorized
 from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived
-from everlog.memory.rolling import Rolling, Settings
-from everlog.memory.rolling.settings import CAP_CHARS
+from everlog.memory.rolling import Rolling
 from everlog.memory.tree import Tree, echoes
-from everlog.pump import run
+from everlog.pump import Options as RunOptions
+from everlog.pump import Ran, run
+from everlog.pump.usefulness import UNUSABLE, name_of
 
 CLOSE_S = 10.0
 """How long a memory that is closed, or a program that ends, waits for what is being built."""
-
-LEAST_THRESHOLD, RECENT = 100, 10
-"""Tokens from which on a conversation is summarised, at least; its newest messages, which are not."""
-
-LEAST_CAP = 500
-"""Characters that a summary may have at least; about a quarter of the budget where that is more."""
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +45,15 @@ class Pump:
         self._closing = threading.Event()
         self.left = 0
         """About how many lines the last run left to build."""
+        self.bad_answers = 0
+        """Answers of the compactor in a row that could not be used."""
+        self.hindrance: str | None = None
+        """What kept the last run from building all, in words; None if nothing did."""
+
+    @property
+    def summarises(self) -> bool:
+        """Whether a model is to write a summary."""
+        return isinstance(self._memory, Rolling) and self._memory.model is not None
 
     def run(self) -> None:
         """Build what is missing, here."""
@@ -55,11 +61,41 @@ class Pump:
         if thread is None or self._memory is None:
             return
         try:
-            ran = run(recorder.store, recorder.tenant, thread, self._memory, self._compactor, stop=self._closing.is_set)
+            ran = run(
+                recorder.store,
+                recorder.tenant,
+                thread,
+                self._memory,
+                self._compactor,
+                options=_SPARING,
+                stop=self._closing.is_set,
+            )
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
-            self._trouble.note("derive", error)
+            self._failed(error)
             return
+        self._take_in(ran)
+
+    def _failed(self, error: Exception) -> None:
+        refusal = error.__cause__ if isinstance(error, Mistake) else None
+        if isinstance(refusal, ProviderTrouble):
+            self.hindrance = _refused(refusal)
+            self._trouble.count("derive", name_of(error), **refusal.facts(), said=self.hindrance)
+        else:
+            self.hindrance = f"building memory failed: {type(error).__name__}"
+            self._trouble.note("derive", error)
+
+    def _take_in(self, ran: Ran) -> None:
         self.left = ran.remaining
+        self.bad_answers = ran.bad + (0 if ran.useful else self.bad_answers)
+        self.hindrance = None
+        model = self._compactor.model
+        if ran.bad or ran.reason == UNUSABLE:
+            often = "; it is asked less often until one can" if ran.reason == UNUSABLE else ""
+            self.hindrance = f"the answers of {model} cannot be used ({self.bad_answers} in a row here){often}"
+            facts = {"model": model, "in_a_row": self.bad_answers, "asked_less": ran.reason == UNUSABLE}
+            _logger.warning("the answers of a compactor cannot be used", extra=facts)
+        elif ran.reason is not None and ran.reason != "erased":
+            self.hindrance = f"the compactor {model} gives no answer: {ran.reason}"
         if ran.reason is not None and ran.reason != "erased":
             self._trouble.count("derive", ran.reason)
 
@@ -105,6 +141,21 @@ class Pump:
             self.run()
 
 
+_SPARING = RunOptions(sparing=True)
+"""Each turn starts a run of its own: answers that cannot be used must not be paid for in each."""
+
+
+def _refused(trouble: ProviderTrouble) -> str:
+    """Say that a provider takes no request of ours, without a word of its own."""
+    match trouble:
+        case Unauthorized():
+            return f"the key of provider {trouble.provider} was refused ({trouble.status})"
+        case Forbidden():
+            return f"the key of provider {trouble.provider} may not do this ({trouble.status})"
+        case _:
+            return f"the provider {trouble.provider} refuses what {trouble.model} is asked ({trouble.status})"
+
+
 _at_exit: "weakref.WeakSet[Pump]" = weakref.WeakSet()
 
 
@@ -124,19 +175,15 @@ def _close_all() -> None:
         pump.wait(max(0.0, until - monotonic()))
 
 
-def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int) -> "Derived[Any] | None":
-    """Return what is built for prompts of a mode.
-
-    A summary is begun when what was said is a quarter of the budget, so that there is one when the first epoch is full.
-    """
+def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int, known: Known) -> "Derived[Any] | None":
+    """Return what is built for prompts of a mode."""
     match mode:
         case "tree":
             return Tree.of(compactor)
         case "rolling":
-            threshold = max(LEAST_THRESHOLD, budget_tokens // 4)
-            cap = max(LEAST_CAP, min(CAP_CHARS, budget_tokens))
-            settings = Settings(threshold_tokens=threshold, min_recent=RECENT, cap_chars=cap)
-            memory = Rolling.of(compactor, settings=settings, recalled=echoes)
+            memory = Rolling.of(
+                compactor, settings=lambda _unit, _subject: settings_for(budget_tokens, known()), recalled=echoes
+            )
             if memory.model is None:
                 _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
             return memory

@@ -18,6 +18,10 @@ class Recollection:
         self._closed: list[Said] = []
         self._open: list[Said] = []
 
+    def budget_bytes(self) -> int | None:
+        """Return what memory may take in the newest prompt; None before the first."""
+        return None if self.context is None else self.context.epoch.budget
+
     def begin(self) -> None:
         """Note that a turn begins: what was said so far is no longer the caller's own."""
         self._closed += self._open

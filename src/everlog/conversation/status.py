@@ -28,13 +28,21 @@ class MemoryStatus:
     memory_bytes: int
     """What memory took in the last prompt."""
     hidden: int
-    """How many of the oldest messages nothing in it stood for."""
+    """How many messages nothing in it stood for."""
+    behind: int
+    """How many of these a summary is to stand for, and does not yet: the compactor is behind, or gives nothing of use."""
     placeholders: int
     """Lines in it whose words were not built yet."""
     unbuilt: int
     """About how many lines are left to build, as the last run in this process left them."""
+    hindrance: str | None
+    """What kept the last run in this process from building all, in words, such as a key that was refused; None if nothing
+    did."""
+    bad_answers: int
+    """How many answers of the compactor in a row could not be used, in this process."""
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is missing."""
-        return not self.waiting and not self.refused and not any(self.trouble.values())
+        missing = self.waiting or self.refused or self.behind or self.hindrance
+        return not missing and not any(self.trouble.values())

@@ -147,6 +147,8 @@ class Accept:
     """What came of a learned turn, also when nothing did."""
     marks: tuple[Mark, ...] = ()
     """Subjects that read these rows."""
+    fallback: bool = False
+    """Whether none of the answers could be used, and the rows only stand in for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

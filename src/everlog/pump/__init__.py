@@ -7,7 +7,8 @@ four verbs only.
 
 `compactors` says who answers: code, or a model, which `chats` asks, the first of several with one prefix alone
 (`priming`). `due` says what waits, `claim` takes it on, `live` is one run over one subject, in `passes` whose requests `calls` asks
-and whose answers `holding` writes; `worker` goes on with runs until it is told to stop.
+and whose answers `holding` writes; `usefulness` asks less where they are of no use; `worker` goes on with runs until it is told to
+stop.
 """
 
 from everlog.pump.calls import Calls

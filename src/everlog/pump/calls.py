@@ -67,6 +67,19 @@ class Calls:
         self._running = 0
         self._down_until: datetime | None = None
         self._doubted = False
+        self.wasted = 0
+        """Steps in a row, of all subjects, that were settled without an answer that could be used, and runs that asked less
+        for that."""
+
+    def note(self, *, usable: bool) -> None:
+        """Note that a step was settled, by an answer that could be used or without one."""
+        with self._lock:
+            self.wasted = 0 if usable else self.wasted + 1
+
+    def passed_over(self, known: int) -> None:
+        """Note that a run asks less, for what is known to be in vain."""
+        with self._lock:
+            self.wasted = max(self.wasted, known) + 1
 
     def doubt(self) -> None:
         """Send the next request alone, since the provider was down when it was asked last."""

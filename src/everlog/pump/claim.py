@@ -125,18 +125,23 @@ def marks(unit: Unit, lease: Lease) -> int:
     return int(_row(unit, lease.subject)[8])
 
 
-def finish(unit: Unit, lease: Lease, next_due: datetime | None, *, seen: int) -> bool:
+def finish(
+    unit: Unit, lease: Lease, next_due: datetime | None, *, seen: int, failures: int = 0, reason: str | None = None
+) -> bool:
     """Let go of a subject that has nothing to do before `next_due`; not if it was marked since `seen` was counted."""
     when = None if next_due is None else micros(next_due)
-    return unit.count(rows.FINISH, **_held(lease), next_due=when, seen=seen) == 1
+    kept = {"failed": failures, "reason": reason}
+    return unit.count(rows.FINISH, **_held(lease), next_due=when, seen=seen, **kept) == 1
 
 
-def release(unit: Unit, lease: Lease, reason: str | None, *, sleep_until: datetime | None = None) -> None:
-    """Let go of a subject that is still due, from a time on if one is given; a reason counts as a failure."""
+def release(
+    unit: Unit, lease: Lease, reason: str | None, *, failures: int = 0, sleep_until: datetime | None = None
+) -> None:
+    """Let go of a subject that is still due, from a time on if one is given, after so many failures in a row."""
     statement, when = rows.RELEASE, {}
     if sleep_until is not None:
         statement, when = rows.SLEEP, {"next_due": micros(sleep_until)}
-    unit.count(statement, **_held(lease), more=int(reason is not None), reason=reason, **when)
+    unit.count(statement, **_held(lease), failed=failures, reason=reason, **when)
 
 
 def give_back(unit: Unit, lease: Lease, worker: str) -> None:

@@ -13,6 +13,7 @@ from everlog.memory.interface import Accept, Again, Bill, Memory, Reply, State, 
 from everlog.pump import claim as leases
 from everlog.pump import due
 from everlog.pump.claim import Lease
+from everlog.pump.usefulness import Usefulness
 from everlog.store import Store, Unit
 
 Progress = Callable[[int, int], object]
@@ -24,8 +25,11 @@ S = TypeVar("S", bound=State)
 class Holding(Generic[S]):
     """A leased subject, and what is to be written about it."""
 
-    def __init__(self, store: Store, memory: Memory[S], lease: Lease, on_progress: Progress | None) -> None:
+    def __init__(
+        self, store: Store, memory: Memory[S], lease: Lease, on_progress: Progress | None, worth: Usefulness
+    ) -> None:
         self.lease = lease
+        self._worth = worth
         self.steps = 0
         """Steps whose rows were kept."""
         self.remaining = 0
@@ -94,7 +98,8 @@ class Holding(Generic[S]):
     def release(self, reason: str | None, *, sleep_until: datetime | None = None) -> None:
         """Let go of the subject early, and let nobody look at it before a time."""
         self._accepted = []
-        act = partial(leases.release, lease=self.lease, reason=reason, sleep_until=sleep_until)
+        failures, code = self._worth.outcome(reason)
+        act = partial(leases.release, lease=self.lease, failures=failures, reason=code, sleep_until=sleep_until)
         self._store.write(self._tenant, act, name="pump.release")
 
     def now(self) -> datetime:
@@ -129,7 +134,10 @@ class Holding(Generic[S]):
         state = self._memory.read(unit, self.lease.subject)
         plan = self._memory.plan(state, unit.now, 1)
         leases.renew(unit, self.lease)
-        return not plan.steps and leases.finish(unit, self.lease, plan.next_due, seen=seen)
+        if plan.steps:
+            return False
+        failures, code = self._worth.outcome(None, is_done=True)
+        return leases.finish(unit, self.lease, plan.next_due, seen=seen, failures=failures, reason=code)
 
 
 def _paid(unit: Unit, bills: Sequence[tuple[str | None, Bill]]) -> None:

@@ -11,7 +11,7 @@ Reading, planning, judging, writing and all hooks are done in the thread that ca
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from everlog.errors import Erased
@@ -21,6 +21,7 @@ from everlog.pump.calls import Calls
 from everlog.pump.claim import Lease, LeaseLost
 from everlog.pump.holding import Holding, Progress
 from everlog.pump.passes import Asking, Ended, Options, Pass
+from everlog.pump.usefulness import Usefulness, name_of
 from everlog.store import Store, Unit
 
 ROWS = 500
@@ -45,6 +46,10 @@ class Ran:
     """Why it stopped early, where nobody told it to: the name of the trouble, never text."""
     remaining: int = 0
     """An estimate of the steps that are left."""
+    bad: int = field(default=0, compare=False)
+    """Answers in a row, at its end, that could not be used."""
+    useful: bool = field(default=False, compare=False)
+    """Whether it had an answer that could be used."""
 
 
 def run(
@@ -87,8 +92,10 @@ def run(
             calls = Calls(compactor, store.clock, at_once=options.at_once)
             if lease.reason == "unavailable":
                 calls.doubt()
-        asking = Asking(calls, options, stop or _never, lease.failures)
-        return _held(Holding(store, memory, lease, on_progress), memory, asking)
+        worth = Usefulness(calls, lease, sparing=options.sparing)
+        asking = Asking(calls, options, stop or _never, lease.failures, worth)
+        ran = _held(Holding(store, memory, lease, on_progress, worth), memory, asking)
+        return replace(ran, bad=worth.bad, useful=worth.found)
     except Erased:
         return Ran(steps=0, done=False, reason="erased")
     except BaseException as error:
@@ -138,7 +145,7 @@ def _held(holding: Holding[S], memory: Memory[S], asking: Asking) -> Ran:
         with suppress(Exception):  # the error that matters is the first; unreleased, the lease ends by time
             # What is no Exception is no fault of the subject, and does not keep it waiting.
             sleep = holding.now() + holding.lease.sleep if isinstance(error, Exception) else None
-            holding.release(type(error).__name__, sleep_until=sleep)
+            holding.release(name_of(error), sleep_until=sleep)
         raise
     finally:
         holding.settle()

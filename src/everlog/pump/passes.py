@@ -19,6 +19,7 @@ from everlog.memory.interface import Accept, Again, Failure, Memory, Reject, Rep
 from everlog.pump.calls import AT_ONCE, Call, Calls, Heard
 from everlog.pump.claim import PATIENCE
 from everlog.pump.holding import Holding
+from everlog.pump.usefulness import UNUSABLE, Usefulness
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class Options:
     """How long one pass may wait for answers, in seconds; None: for ever."""
     grace_s: float = GRACE_S
     """How long, in seconds, requests that are out are awaited when the run is told to stop."""
+    sparing: bool = False
+    """Whether to ask less, or nothing, where the last answers were of no use, as a run should that nobody asked for."""
     lease_s: float = 30.0
     """How long, in seconds, the subject stays taken if this process dies."""
 
@@ -87,8 +90,11 @@ class Ended:
 class Asking:
     """What all passes of a run share: whom they ask, how, and what came of it so far."""
 
-    def __init__(self, calls: Calls, options: Options, stop: Callable[[], bool], failures: int) -> None:
+    def __init__(
+        self, calls: Calls, options: Options, stop: Callable[[], bool], failures: int, worth: Usefulness
+    ) -> None:
         self.calls = calls
+        self.worth = worth
         self.options = options
         self.stop = stop
         self.failures = failures
@@ -117,6 +123,10 @@ class Pass(Generic[S]):
             if step.request is None and self._ended is None:
                 self._weigh(step, None)
         pending = [step for step in steps if step.request is not None]
+        most = self._asking.worth.most
+        if pending and most == 0:
+            self._ended = self._ended or Ended(reason=UNUSABLE)
+        pending = pending[:most]
         if pending and self._ended is None and self._may_begin(len(pending)):
             if self._asking.calls.inline:
                 self._ask_here(pending)
@@ -227,6 +237,10 @@ class Pass(Generic[S]):
 
     def _weigh(self, step: Step, reply: Reply | None) -> Step | None:
         verdict = self._memory.judge(self._state, step, reply)
+        if reply is not None:
+            self._asking.worth.learn(verdict, reply)
+            if self._asking.worth.ends:
+                self._ended = self._ended or Ended(reason=UNUSABLE)
         if isinstance(verdict, Again):
             self._holding.keep_try(verdict)
             return verdict.step

@@ -97,15 +97,19 @@ FINISH = (
     scoped(due)
     .update()
     .where(*_held, due.c.marked == bindparam("seen"))
-    .values(due_at=bindparam("next_due"), lease_owner=None, lease_until=None, failures=0, error_code=None)
+    .values(
+        due_at=bindparam("next_due"),
+        lease_owner=None,
+        lease_until=None,
+        failures=bindparam("failed"),
+        error_code=bindparam("reason"),
+    )
 )
 RELEASE = (
     scoped(due)
     .update()
     .where(*_held)
-    .values(
-        lease_owner=None, lease_until=None, failures=due.c.failures + bindparam("more"), error_code=bindparam("reason")
-    )
+    .values(lease_owner=None, lease_until=None, failures=bindparam("failed"), error_code=bindparam("reason"))
 )
 GIVE_BACK = (
     scoped(due).update().where(*_held, due.c.lease_owner == bindparam("by")).values(lease_owner=None, lease_until=None)

@@ -20,6 +20,7 @@ from everlog.pump.claim import LONGEST_SLEEP_S, is_gone, this_worker
 from everlog.pump.due import BUCKETS, Waiting, waiting
 from everlog.pump.live import Ran, run
 from everlog.pump.passes import Options
+from everlog.pump.usefulness import name_of
 from everlog.store import Store
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Worker:
         self._memories: Mapping[str, Memory[Any]] = {memory.name: memory for memory in memories}
         self._compactor = compactor
         self._tenant = tenant
-        self._options = options or Options()
+        self._options = replace(options or Options(), sparing=True)
         self._calls = Calls(compactor, store.clock, at_once=self._options.at_once)
         self._places = places
         self._poll_s = poll_s
@@ -200,7 +201,7 @@ class Worker:
             )
             trouble, blocked = ran.reason is not None, ran.busy or ran.reason == "erased"
         except (Mistake, Exception) as error:  # noqa: BLE001 -- one subject's trouble is recorded in its row
-            _log.warning("a run failed", extra={"error": type(error).__name__, "memory": subject.memory})
+            _log.warning("a run failed", extra={"error": name_of(error), "memory": subject.memory})
             if isinstance(error, Mistake):
                 self._fatal = self._fatal or error
         except BaseException as error:  # noqa: BLE001 -- raised in the thread that called `work`

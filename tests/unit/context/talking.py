@@ -57,6 +57,13 @@ class Talk:
             [NewTurn(messages=(call(call_id), answer(call_id, result)), state=TurnState.OPEN, more=True)]
         )
 
+    def together(self, results: Sequence[str]) -> None:
+        """The model calls tools at once, which answer, if there are any."""
+        names = [f"call_{next(self.numbers)}" for _ in results]
+        messages = [call(name) for name in names] + [answer(*one) for one in zip(names, results, strict=True)]
+        if messages:
+            self.thread.extend([NewTurn(messages=tuple(messages), state=TurnState.OPEN, more=True)])
+
     def reply(self, text: str, usage: Usage | None = None) -> None:
         """The model answers, and the turn is over."""
         if usage is not None:

@@ -30,8 +30,11 @@ def status(**changes) -> MemoryStatus:
         "turns_when": None,
         "memory_bytes": 0,
         "hidden": 0,
+        "behind": 0,
         "placeholders": 0,
         "unbuilt": 0,
+        "hindrance": None,
+        "bad_answers": 0,
     }
     return MemoryStatus(**known | changes)
 

@@ -28,7 +28,7 @@ class Fold:
     count: int
     """Entries of the thread."""
     reach: int
-    """Entries from here on are always shown as they are."""
+    """Entries from here on are kept back, while there is room for them."""
     before: Row | None
     """The newest summary."""
     piece: tuple[Entry, ...] = field(default=(), repr=False)
@@ -94,24 +94,35 @@ def idle(unit: Unit, subject: Subject, settings: Settings) -> Fold:
 
 
 def _piece(unit: Unit, thread: ThreadRow, state: Fold) -> tuple[Entry, ...]:
-    """Return the next piece, if it is due: all of it lies before what is always shown, and the thread is long enough."""
-    if state.start >= state.reach:
+    """Return the next piece, if it is due: the thread is long enough, and what is kept back comes after the piece.
+
+    Where there is no room for all that comes after the summary, nothing is kept back.
+    """
+    if state.settings.room_bytes is None and state.start >= state.reach:
         return ()
     entries: list[Entry] = []
     weights: list[Weight] = []
     stop, length, at = None, _FIRST, state.start
-    # What follows a summary is due at once: a thread that was too long once is too long for ever.
-    is_over = state.before is not None
-    while not (is_over and stop is not None) and at < thread.next:
+    while at < thread.next:
         some = log.read(unit, thread, at, at + length, media=False)
         at, length = at + len(some), length * 2
         weights += map(Weight.of, some)
-        is_over = is_over or tokens(sum(weight.chars for weight in weights)) > state.settings.threshold_tokens
         if stop is None:
             entries += some
             stop = piece_end(weights, state.settings)
-            if stop is None and weights[-1].i >= state.reach:
-                return ()
-    if not is_over or stop is None or stop > state.reach:
-        return ()
-    return tuple(entry for entry in entries if entry.i < stop)
+        is_crowded = _is_crowded(weights, state.settings)
+        if stop is not None and (is_crowded or (stop <= state.reach and _is_long(weights, state))):
+            return tuple(entry for entry in entries if entry.i < stop)
+        if state.settings.room_bytes is None and weights[-1].i >= state.reach and (stop is None or stop > state.reach):
+            return ()
+    return ()
+
+
+def _is_crowded(weights: Sequence[Weight], settings: Settings) -> bool:
+    """Return whether there is no room for some messages in a prompt."""
+    return settings.room_bytes is not None and sum(weight.room for weight in weights) > settings.room_bytes
+
+
+def _is_long(weights: Sequence[Weight], state: Fold) -> bool:
+    """Return whether a thread is to be compressed: what follows a summary is at once, since it was too long once."""
+    return state.before is not None or tokens(sum(one.chars for one in weights)) > state.settings.threshold_tokens

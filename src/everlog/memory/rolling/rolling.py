@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Literal, assert_never
 
 from everlog import log
@@ -62,8 +63,8 @@ _FAILED = {
     "unusable": "it could not be read",
 }
 
-SettingsOf = Callable[[Subject], Settings]
-"""The settings of a thread."""
+SettingsOf = Callable[[Unit, Subject], Settings]
+"""The settings of a thread, as they are found in the unit that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Rolling:
 
     def read(self, unit: Unit, subject: Subject) -> Fold:
         """Take in the newest summary and the piece after it."""
-        settings = self._settings if isinstance(self._settings, Settings) else self._settings(subject)
+        settings = self._settings if isinstance(self._settings, Settings) else self._settings(unit, subject)
         return idle(unit, subject, settings) if self.model is None else fold(unit, subject, settings)
 
     def plan(self, state: Fold, now: datetime, room: int) -> Plan:  # noqa: ARG002 -- no time makes a piece due
@@ -170,8 +171,8 @@ class Rolling:
                 assert_never(reply)
         tried = (*step.tries, attempt)
         if len(tried) >= TRIES:
-            pointing = outline.unsaid(state.outline, state.start, state.stop, render, state.settings.cap_chars)
-            return Accept(rows=(self._made(state, pointing, step, self._model, fallback=True),))
+            pointing = _within(state, partial(outline.unsaid, state.outline, state.start, state.stop, render))
+            return Accept(rows=(self._made(state, pointing, step, self._model, fallback=True),), fallback=True)
         first = replace(step.request, messages=step.request.messages[:_FIRST])
         return Again(step=replace(step, tries=tried, request=questions.further(self.prompts, first, tried)))
 
@@ -199,7 +200,7 @@ class Rolling:
 
     def _after(self, state: Fold, found: Additions) -> Outline:
         tools = toollines.lines(state.piece, self._recalled)
-        return outline.merged(state.outline, found, tools, render, state.settings.cap_chars)
+        return _within(state, partial(outline.merged, state.outline, found, tools, render))
 
     def _step(self, state: Fold) -> Step:
         request: Request | None = None
@@ -216,7 +217,8 @@ class Rolling:
     def _inputs(self, state: Fold) -> Digest:
         """Return the digest of all that an answer depends on."""
         said = [utf8(f"{entry.i}\0{entry.kind}\0{entry.author}\0{entry.text}") for entry in state.piece]
-        asked = utf8(f"{self._model}\0{self.prompts.id}\0{state.settings}")
+        # How much room there is decides when a piece is asked about, not what.
+        asked = utf8(f"{self._model}\0{self.prompts.id}\0{replace(state.settings, room_bytes=None)}")
         return digest(state.secret, b"rolling", asked, codec.encode(state.outline), *said).hex()
 
     def _made(self, state: Fold, after: Outline, step: Step, model: str, *, fallback: bool = False) -> Made:
@@ -232,6 +234,16 @@ class Rolling:
             seen=state.seen,
             fallback=fallback,
         )
+
+
+def _within(state: Fold, make: Callable[[int], Outline]) -> Outline:
+    """Return a summary, made for a cap in characters, that keeps to the one in bytes too."""
+    cap, most = state.settings.cap_chars, state.settings.cap_bytes
+    made = make(cap)
+    while most is not None and cap and (size := size_bytes(render(made))) > most:
+        cap = min(cap - 1, cap * most // size)
+        made = make(cap)
+    return made
 
 
 def _nothing(call: Call) -> bool:  # noqa: ARG001 -- no call is one of ours

@@ -11,6 +11,7 @@ PIECE_BYTES = 24_000
 """What one question holds of the conversation: with a full summary, about 9,000 tokens, which a window of 16k takes."""
 
 _LEAST = {"threshold_tokens": 100, "min_recent": 1, "cap_chars": 500, "piece_bytes": 400}
+_LEAST_MAYBE = {"cap_bytes": 500, "room_bytes": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +24,17 @@ class Settings:
     """Newest messages that are always shown as they are."""
     cap_chars: int = CAP_CHARS
     """The most characters that a summary may have, headings included."""
+    cap_bytes: int | None = None
+    """The most UTF-8 bytes that it may have; None for any."""
     piece_bytes: int = PIECE_BYTES
     """The most UTF-8 bytes of messages that are put into one question."""
+    room_bytes: int | None = None
+    """What there is room for beside the summary: where messages after it take more, fewer than `min_recent` are left as
+    they are. None: there is room for as many as there are."""
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
+        maybe = {name: least for name, least in _LEAST_MAYBE.items() if getattr(self, name) is not None}
+        for name, least in (_LEAST | maybe).items():
             value = getattr(self, name)
             expect(value, int, f"`{name}` is an int")
             if value < least:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from everlog.memory.rolling.settings import Settings
-from everlog.messages import Entry, Kind
-from everlog.tokens import size_bytes
+from everlog.messages import Entry, Kind, Media
+from everlog.tokens import FRAME_BYTES, MEDIA_BYTES, size_bytes
 
 PATIENCE = 256
 """Messages after which a call that has no result is taken to have none."""
@@ -26,6 +26,8 @@ class Weight:
     """Characters that count: its text; of a tool call the arguments. Names of tools, images and files do not."""
     bytes: int
     """UTF-8 bytes of what a summariser is shown of it."""
+    room: int = 0
+    """Bytes that it counts for in a prompt; of a text that is attached, as an image."""
     opens: str | None = None
     """Id of the call that it is."""
     closes: str | None = None
@@ -36,12 +38,14 @@ class Weight:
         """Weigh an entry; one that was erased weighs nothing, and so does a system message, which is not summarised."""
         call, result = entry.message.call, entry.message.result
         shown = "" if entry.kind == "system" else entry.text
+        media = sum(isinstance(part, Media) for part in entry.message.parts)
         return cls(
             i=entry.i,
             kind=entry.kind,
             turn=entry.turn,
             chars=len(shown if call is None else call.arguments),
             bytes=size_bytes(shown),
+            room=size_bytes(entry.text) + FRAME_BYTES + MEDIA_BYTES * media,
             opens=None if call is None else call.call_id,
             closes=None if result is None else result.call_id,
         )

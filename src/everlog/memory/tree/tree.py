@@ -201,7 +201,8 @@ class Tree:
         if best is not None:
             return Accept(rows=(self._node(nid, best, step, state, self.model),))
         line = extractive.extract(given.pieces)
-        return Accept(rows=(self._node(nid, line, step, state, extractive.MODEL, fallback=True),))
+        node = self._node(nid, line, step, state, extractive.MODEL, fallback=True)
+        return Accept(rows=(node,), fallback=True)
 
 
 def _nid_of(step: Step) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from everlog.conversation.summaries import settings_in_use
 from everlog.memory.interface import Memory
 from everlog.memory.rolling import Rolling
 from everlog.memory.tree import Tree, echoes
@@ -56,7 +57,7 @@ def worker(
     settings = here.settings
     tenant = settings.tenant if here.tenant or settings.tenant != DEFAULT_TENANT else None
     with here.open() as memory, _until_told(stop):
-        memories: list[Memory[Any]] = [Tree.of(asked), Rolling.of(asked, recalled=echoes)]
+        memories: list[Memory[Any]] = [Tree.of(asked), Rolling.of(asked, settings=settings_in_use, recalled=echoes)]
         at_work = Worker(memory.store, memories, asked, tenant=tenant, options=options, places=places)
         if not until_idle:
             note(f"working on {settings.shown}; SIGTERM or Ctrl-C stops")
