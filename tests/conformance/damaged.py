@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table
-
 import everlog
 from everlog import Call, Conversation, Everlog, EverlogError, Media, Message, NewTurn, Origin, Result, log
 from everlog.memory.interface import Try
@@ -31,9 +29,6 @@ from everlog.testing import EchoModel, EchoSummary, FrozenClock
 
 SECRET = "TOPSECRET"
 """In each text of the sample; it must stand in no message of an error."""
-
-UNREAD = ("request", "request_item")
-"""Tables that nothing reads or writes yet."""
 
 SUMMARY = Rolling(model="summary@1", settings=Settings(threshold_tokens=3_000, min_recent=2, piece_bytes=6_000))
 
@@ -161,16 +156,11 @@ VALUES: tuple[Any, ...] = (
 
 def damages() -> Iterator[Damage]:
     """Yield everything that can be wrong with one value, and every row that can be lost."""
-    for table in tables():
+    for table in metadata.sorted_tables:
         for last in (False, True):
             yield Damage(table.name, None, last=last)
             for column in table.c:
                 yield from (Damage(table.name, column.name, value, last) for value in VALUES)
-
-
-def tables() -> list[Table]:
-    """Return the tables that have rows here."""
-    return [table for table in metadata.sorted_tables if table.name not in UNREAD]
 
 
 def apply(path: Path, damage: Damage) -> bool:

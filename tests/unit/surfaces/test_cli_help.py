@@ -45,6 +45,7 @@ Remember:
   read         Print one message, page by page.
   date         Print when a message was said.
   search       Find messages by their words: where, when and who, no text.
+  context      Print what a past prompt was made of, what was left out, and why.
   pump         Build what is still missing of the trees.
   worker       Keep all trees current until it is stopped.
   rebuild      Drop the tree of a thread and build it again.
