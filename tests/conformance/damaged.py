@@ -15,14 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table
-
 import everlog
 from everlog import Call, Conversation, Everlog, EverlogError, Media, Message, NewTurn, Origin, Result, log
+from everlog import context as contexts
+from everlog.context import Consumer, Head, Terms
 from everlog.memory.interface import Try
 from everlog.memory.rolling import Rolling, Settings
 from everlog.memory.tree import Extractive, tries
 from everlog.memory.tree import Tree as TreeMemory
+from everlog.protocols.exchange import Said
 from everlog.pump import Options, Ran, Worker, run
 from everlog.store import Unit, metadata
 from everlog.store.keys import MasterKeys
@@ -31,9 +32,6 @@ from everlog.testing import EchoModel, EchoSummary, FrozenClock
 
 SECRET = "TOPSECRET"
 """In each text of the sample; it must stand in no message of an error."""
-
-UNREAD = ("request", "request_item")
-"""Tables that nothing reads or writes yet."""
 
 SUMMARY = Rolling(model="summary@1", settings=Settings(threshold_tokens=3_000, min_recent=2, piece_bytes=6_000))
 
@@ -61,6 +59,8 @@ def sample(path: Path, keys: MasterKeys | None) -> None:
         with thread.tree.tools(search=True, turn=3) as tools:
             tools.zoom(0, 8), tools.zoom(0, 4), tools.zoom(0, 2), tools.zoom(0, 1)
         assert _summarised(thread).steps
+        for n in range(4):
+            contexts.prepare(memory.store, "default", thread.id, _terms(n))
         memory.thread("gone").append("user", f"{SECRET} goes")
         memory.erase(thread="gone")
         memory.erase(user="eve")
@@ -78,6 +78,13 @@ def _talk(rounds: int, mark: str = "") -> list[Message]:
             Message(kind="assistant", text=f"{SECRET} answer {n} {mark}. " * 40, model="m"),
         ]
     return said
+
+
+def _terms(n: int) -> Terms:
+    """Return for whom a prompt is: the instructions of the first two are others than those of the rest."""
+    consumer = Consumer(mode="tree", budget=2_000, renderer="r", family="m")
+    head = Head(instructions=(Said(messages=(Message(kind="system", text=f"{SECRET} {n // 2}"),)),))
+    return Terms(consumer=consumer, head=head)
 
 
 def _summarised(thread: everlog.Thread) -> Ran:
@@ -161,16 +168,11 @@ VALUES: tuple[Any, ...] = (
 
 def damages() -> Iterator[Damage]:
     """Yield everything that can be wrong with one value, and every row that can be lost."""
-    for table in tables():
+    for table in metadata.sorted_tables:
         for last in (False, True):
             yield Damage(table.name, None, last=last)
             for column in table.c:
                 yield from (Damage(table.name, column.name, value, last) for value in VALUES)
-
-
-def tables() -> list[Table]:
-    """Return the tables that have rows here."""
-    return [table for table in metadata.sorted_tables if table.name not in UNREAD]
 
 
 def apply(path: Path, damage: Damage) -> bool:
@@ -215,6 +217,11 @@ def _set_schema(raw: sqlite3.Connection, schema: list[tuple[str, int]]) -> None:
 Act = Callable[[Everlog], object]
 
 
+def _explained(memory: Everlog, turn: int | None) -> object:
+    thread = memory.thread("talk").id
+    return memory.store.read("default", partial(contexts.request, thread=thread, turn=turn))
+
+
 def acts(folder: Path) -> dict[str, Act]:
     """Return what people do with a database, reading first and erasing last."""
 
@@ -239,6 +246,8 @@ def acts(folder: Path) -> dict[str, Act]:
         "verify side": of("side", lambda thread: list(thread.verify())),
         "instructions": of("talk", everlog.Thread.instructions),
         "digs": of("talk", lambda thread: (thread.tree.stats.hot_nodes(), thread.tree.stats.digs())),
+        "explained": lambda memory: [_explained(memory, turn) for turn in (None, 0)],
+        "prepared": of("talk", lambda thread: contexts.prepare(thread._store, "default", thread.id, _terms(4))),
         "stale": of("talk", lambda thread: thread.tree.stale()),
         "summaries": lambda memory: [memory.thread(key).rolling.summary() for key in ("talk", "deep")],
     }

@@ -21,10 +21,10 @@ from everlog import Damaged, EverlogError, log
 from everlog.log import rows as log_rows
 from everlog.store import Store, Unit, metadata
 from everlog.store.keys import MasterKeys
-from tests.conformance.damaged import SECRET, Damage, apply, damages, no_text, run_command, sample, tables, troubles
+from tests.conformance.damaged import SECRET, Damage, apply, damages, no_text, run_command, sample, troubles
 
 KEYS = MasterKeys(keys=[bytes(range(32))])
-TABLES = [table.name for table in tables()]
+TABLES = [table.name for table in metadata.sorted_tables]
 OFTEN = ("thread", "segment", "entry", "turn", "node")
 """Tables that each operation reads."""
 

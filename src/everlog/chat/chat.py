@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from everlog.chat import loop, rounds
 from everlog.chat.bodies import body_bytes
@@ -25,7 +25,9 @@ class Chat(Talk):
 
     _driver = SyncDriver()
 
-    def ask(self, text: str | None = None, *, files: Any = None, on_chunk: OnChunk | None = None) -> ChatMessage:
+    def ask(
+        self, text: str | None = None, *, files: Any = None, on_chunk: OnChunk | None = None, **misspelt: Never
+    ) -> ChatMessage:
         """Say something and return the answer, once all tools that it called have run.
 
         It may be a message with calls that wait for approval: see `is_awaiting_approval`.
@@ -34,26 +36,28 @@ class Chat(Talk):
             text: the words.
             files: attachments, as `ask_later` takes them.
             on_chunk: gets each `Chunk` of the answer as it comes.
+            misspelt: nothing; a type checker says so, and so does the error.
 
         Raises:
             PendingCalls: calls of the last response have no result yet.
+            Mistake: there are neither words nor files, or an attachment cannot be read.
             ProviderTrouble: the model failed, after all retries and fallbacks.
             Cancelled: it was cancelled.
         """
-        self.ask_later(text, files=files)
+        self.ask_later(text, files=files, **misspelt)
         message = self.complete(on_chunk=on_chunk)
         assert message is not None, "a message was staged"
         return message
 
     say = ask
 
-    def stream(self, text: str | None = None, *, files: Any = None) -> Iterator[Chunk]:
+    def stream(self, text: str | None = None, *, files: Any = None, **misspelt: Never) -> Iterator[Chunk]:
         """Say something and hand out the answer, and those of tool rounds before it, as they come.
 
         Without words it completes what was staged. The messages are then in the chat; who stops reading gets none.
         """
-        if text is not None or files is not None:
-            self.ask_later(text, files=files)
+        if text is not None or files is not None or misspelt:
+            self.ask_later(text, files=files, **misspelt)
         return self._driver.stream(loop.complete(self._state, stream=True))
 
     def complete(self, *, on_chunk: OnChunk | None = None) -> ChatMessage | None:

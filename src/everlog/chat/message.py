@@ -156,9 +156,12 @@ def user_message(text: str | None, files: Any = None) -> ChatMessage:
     """Return what a user says.
 
     Raises:
-        Mistake: the text is none, or an attachment cannot be read.
+        Mistake: there are neither words nor files, the text is none, or an attachment cannot be read.
     """
-    return as_message({"role": "user", "content": text, "files": files})
+    made = as_message({"role": "user", "content": text, "files": files})
+    if not made.said.messages[0].parts and not made.text.strip():
+        raise Mistake("nothing is said: give words, or files")
+    return made
 
 
 def system_message(text: str, *, cached: bool = False) -> ChatMessage:

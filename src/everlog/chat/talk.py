@@ -1,6 +1,6 @@
 """What one does with a chat beside asking: stage, read, decide, cancel. None of it waits for anything."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from copy import copy
 from dataclasses import replace
 from typing import Any, Never, Self, overload
@@ -20,6 +20,9 @@ from everlog.protocols.exchange import Usage
 
 OPTIONS = ("provider", "protocol", "assume_model_exists", "base_url", "api_key", "config")
 """What may be said of a new chat, beside its model."""
+
+
+BY_FILES = "; attachments are given by files="
 
 
 class Talk(Settings):
@@ -123,18 +126,20 @@ class Talk(Settings):
         self._state.messages.append(made)
         return made
 
-    def ask_later(self, text: str | None = None, *, files: Any = None) -> Self:
+    def ask_later(self, text: str | None = None, *, files: Any = None, **misspelt: Never) -> Self:
         """Stage what the user says, and ask nobody yet.
 
         Args:
             text: the words.
             files: attachments: paths, http(s) URLs, open files, bytes, or a list or mapping of them. A path is read and
                 a URL is handed on, so take neither from strangers.
+            misspelt: nothing; a type checker says so, and so does the error.
 
         Raises:
             PendingCalls: calls of the last response have no result yet.
-            Mistake: an attachment cannot be read.
+            Mistake: there are neither words nor files, or an attachment cannot be read.
         """
+        refuse_unknown(misspelt, ("text", "files", "on_chunk"), "asking", BY_FILES)
         refuse_pending(self._state.messages)
         self._state.messages.append(user_message(text, files))
         return self
@@ -182,14 +187,32 @@ class Talk(Settings):
         return [call for call in open_calls(state.messages) if state.approvals.of(call, state.tools) is None]
 
     def approve(self, call: ToolCall | str) -> Self:
-        """Let a call, or the call of an id, run with the next `complete` or `run_tools`."""
-        self._state.approvals.decide(_id_of(call), approved=True)
+        """Let a call, or the call of an id, run with the next `complete` or `run_tools`.
+
+        Before there are calls, the id of one that is to come may be given.
+
+        Raises:
+            Mistake: calls wait, and it is none of them.
+        """
+        self._state.approvals.decide(self._open(call), approved=True)
         return self
 
     def deny(self, call: ToolCall | str) -> Self:
-        """Have the model told, with the next `complete` or `run_tools`, that the user denied a call."""
-        self._state.approvals.decide(_id_of(call), approved=False)
+        """Have the model told, with the next `complete` or `run_tools`, that the user denied a call; see `approve`."""
+        self._state.approvals.decide(self._open(call), approved=False)
         return self
+
+    def _open(self, call: ToolCall | str) -> str:
+        """Return the id of a call that is to be decided on.
+
+        Raises:
+            Mistake: calls wait, and it is none of them.
+        """
+        waiting = {one.id: one.name for one in open_calls(self._state.messages)}
+        if (given := _id_of(call)) not in waiting and waiting:
+            there = ", ".join(f"{id_!r} ({name})" for id_, name in waiting.items())
+            raise Mistake(f"no call {given!r} waits for a decision; of the last response there {_are(waiting)} {there}")
+        return given
 
     @property
     def approval_checker(self) -> Checker | None:
@@ -251,6 +274,10 @@ class Talk(Settings):
         waiting = ", ".join(call.name for call in self.pending_approvals)
         more = f", awaiting approval of {waiting}" if waiting else ""
         return f"<{type(self).__name__} {self._state.route.name}, {len(self)} messages{more}>"
+
+
+def _are(there: Sized) -> str:
+    return "is" if len(there) == 1 else "are"
 
 
 def _id_of(call: ToolCall | str) -> str:

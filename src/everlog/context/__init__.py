@@ -6,9 +6,10 @@ makes any process send the same again. It knows the log and the memories, and ne
 `values` are its words; `rounds` cut the log where a prompt may be cut, `past` and `keepers` are what stands for the rest;
 `opening` divides a `budget` and `turning` says when to do so anew: all pure. `reading` reads what `compiler` compiles
 from, `pieces` are its parts, `drafts` put them together, `marks` are laid over them, `codec` makes bytes of them;
-`stored` keeps what is in `rows`, and `prepare` is the act.
+`stored` keeps what is in `rows`, `prepare` is the act, and `explain` tells afterwards what a request was made of.
 """
 
+from everlog.context.explain import EPOCHS_EXPLAINED, Explained, request
 from everlog.context.opening import MIN_BUDGET_BYTES
 from everlog.context.prepare import answered, hold, look, prepare
 from everlog.context.stored import epochs, held_at, in_use, items_of, newest
@@ -29,11 +30,13 @@ from everlog.context.values import (
 )
 
 __all__ = [
+    "EPOCHS_EXPLAINED",
     "LOW_MARK",
     "MIN_BUDGET_BYTES",
     "Consumer",
     "Context",
     "Epoch",
+    "Explained",
     "Head",
     "Held",
     "Item",
@@ -52,4 +55,5 @@ __all__ = [
     "look",
     "newest",
     "prepare",
+    "request",
 ]

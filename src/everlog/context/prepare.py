@@ -10,6 +10,7 @@ from functools import partial
 
 from everlog.context import stored
 from everlog.context.compiler import Compiled, compiled
+from everlog.context.explain import EPOCHS_EXPLAINED, drop_requests
 from everlog.context.opening import MIN_BUDGET_BYTES
 from everlog.context.reading import Reading
 from everlog.context.values import Context, Held, Status, Terms
@@ -89,6 +90,7 @@ def _keep(unit: Unit, thread: str, terms: Terms, found: "Compiled") -> bool:
         kept = stored.put_epoch(unit, thread, consumer, context.epoch)
         if kept:
             stored.drop_held(unit, thread, consumer, context.epoch.n)
+            drop_requests(unit, thread, consumer, context.epoch.n - EPOCHS_EXPLAINED)
     if kept:
         stored.put_held(unit, thread, consumer, context.epoch.n, found.held)
         stored.put_request(unit, thread, consumer, context, found.turn)

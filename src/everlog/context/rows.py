@@ -110,6 +110,7 @@ _current = (
 
 NEWEST = scoped(epoch).select().where(*_of_consumer).order_by(epoch.c.n.desc()).limit(1)
 CONSUMERS = scoped(epoch).select(epoch.c.consumer).where(epoch.c.thread == bindparam("thread")).distinct()
+EPOCH_AT = scoped(epoch).select().where(*_of_consumer, epoch.c.n == bindparam("n"))
 EPOCHS = scoped(epoch).select().where(*_of_consumer).order_by(epoch.c.n)
 PUT_EPOCH = scoped(epoch).insert(ignore=True)
 SENT = (
@@ -183,6 +184,27 @@ REQUESTS = (
     .order_by(request.c.id.desc())
     .limit(bindparam("limit"))
 )
+OF_TURN = (
+    scoped(request)
+    .select()
+    .where(request.c.thread == bindparam("thread"), request.c.turn == bindparam("turn"))
+    .order_by(request.c.id.desc())
+    .limit(1)
+)
+FIRST_SINCE = (
+    scoped(request)
+    .select(request.c.id)
+    .where(
+        request.c.thread == bindparam("thread"),
+        request.c.consumer == bindparam("consumer"),
+        request.c.epoch >= bindparam("epoch"),
+    )
+    .order_by(request.c.id)
+    .limit(1)
+)
+DROP_REQUESTS = (
+    scoped(request).delete().where(request.c.thread == bindparam("of_thread"), request.c.id < bindparam("before"))
+)
 REQUEST_OF = (
     scoped(request)
     .select(request.c.id)
@@ -195,4 +217,9 @@ ITEMS = (
     .select(request_item.c.n, request_item.c.kind, request_item.c.ref, request_item.c.tokens, request_item.c.reason)
     .where(request_item.c.thread == bindparam("thread"), request_item.c.request == bindparam("request"))
     .order_by(request_item.c.n)
+)
+DROP_ITEMS = (
+    scoped(request_item)
+    .delete()
+    .where(request_item.c.thread == bindparam("of_thread"), request_item.c.request < bindparam("before"))
 )

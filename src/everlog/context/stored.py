@@ -28,6 +28,12 @@ def newest(unit: Unit, thread: str, consumer: str) -> Epoch | None:
     return None if row is None else _epoch(row)
 
 
+def epoch_at(unit: Unit, thread: str, consumer: str, n: int) -> Epoch | None:
+    """Return one epoch of a consumer by its number."""
+    row = unit.row(rows.EPOCH_AT, thread=thread, consumer=consumer, n=n)
+    return None if row is None else _epoch(row)
+
+
 def epochs(unit: Unit, thread: str, consumer: str) -> list[Epoch]:
     """Return all epochs of a consumer, oldest first."""
     return [_epoch(row) for row in unit.rows(rows.EPOCHS, thread=thread, consumer=consumer)]

@@ -10,6 +10,7 @@ from everlog.chat.chat import Chat
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
+from everlog.chat.options import refuse_unknown
 from everlog.context import Context
 from everlog.conversation import asking, carrying
 from everlog.conversation.bench import Bench
@@ -136,8 +137,16 @@ class Attached:
         return Toolbox(self._recorder, self._options, self._trouble)
 
     def _said(
-        self, text: str | None, files: Any, *, stream: bool = False, on_chunk: OnChunk | None = None
+        self,
+        text: str | None,
+        files: Any,
+        /,
+        *,
+        stream: bool = False,
+        on_chunk: OnChunk | None = None,
+        **misspelt: object,
     ) -> Program[ChatMessage]:
+        refuse_unknown(misspelt, ("text", "with_", "on_chunk"), "a turn", "; attachments are given by with_=")
         self._refuse_if_closed()
         expect(text, (str, type(None)), "what the user says is a str")
         going = yield from self._begun(text, files)

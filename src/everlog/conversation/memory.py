@@ -5,7 +5,7 @@ Both run the same programs (`turns.py`); what does not wait is in `Attached`.
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Never, Self, TypeVar
 
 from everlog.chat.drivers import AsyncDriver, SyncDriver
 from everlog.chat.effects import Invoke, Program
@@ -34,7 +34,9 @@ class Memory(Attached):
 
     _driver = SyncDriver()
 
-    def turn(self, text: str | None = None, *, with_: Any = None, on_chunk: OnChunk | None = None) -> ChatMessage:
+    def turn(
+        self, text: str | None = None, *, with_: Any = None, on_chunk: OnChunk | None = None, **misspelt: Never
+    ) -> ChatMessage:
         """Say something and return the answer, once all tools that it called have run.
 
         Without words and files it goes on with a turn that waits, as `resume` does.
@@ -44,9 +46,11 @@ class Memory(Attached):
             with_: attachments: paths, http(s) URLs, open files, bytes, or a list or mapping of them. A path is read and a
                 URL is handed on, so take neither from strangers.
             on_chunk: gets each `Chunk` of the answer as it comes.
+            misspelt: nothing; a type checker says so, and so does the error.
 
         Raises:
             Busy: another turn of the thread is under way, and did not end within `wait_s`.
+            Mistake: there are neither words nor files, or an attachment cannot be read; nothing was recorded.
             PendingCalls: the turn before waits for somebody to approve its calls.
             ProtocolError: the chat speaks another protocol than the required one; nothing was recorded.
             ProviderTrouble: the model failed, after all retries and fallbacks; what came is kept.
@@ -55,14 +59,14 @@ class Memory(Attached):
             Cancelled: it was cancelled; what came is kept.
             Erased: the thread was erased.
         """
-        return self._driver.run(self._said(text, with_, on_chunk=on_chunk))
+        return self._driver.run(self._said(text, with_, on_chunk=on_chunk, **misspelt))
 
-    def stream(self, text: str | None = None, *, with_: Any = None) -> Iterator[Chunk]:
+    def stream(self, text: str | None = None, *, with_: Any = None, **misspelt: Never) -> Iterator[Chunk]:
         """Say something and hand out the answer, and those of tool rounds before it, as they come.
 
         Nothing is said before the first piece is asked for. Who stops reading has what came so far recorded.
         """
-        return self._driver.stream(self._said(text, with_, stream=True))
+        return self._driver.stream(self._said(text, with_, stream=True, **misspelt))
 
     def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
         """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""
@@ -111,13 +115,15 @@ class AsyncMemory(Attached):
 
     _driver = AsyncDriver()
 
-    async def turn(self, text: str | None = None, *, with_: Any = None, on_chunk: OnChunk | None = None) -> ChatMessage:
+    async def turn(
+        self, text: str | None = None, *, with_: Any = None, on_chunk: OnChunk | None = None, **misspelt: Never
+    ) -> ChatMessage:
         """Say something and return the answer, once all tools that it called have run; see `Memory.turn`."""
-        return await self._driver.run(self._said(text, with_, on_chunk=on_chunk))
+        return await self._driver.run(self._said(text, with_, on_chunk=on_chunk, **misspelt))
 
-    def stream(self, text: str | None = None, *, with_: Any = None) -> AsyncIterator[Chunk]:
+    def stream(self, text: str | None = None, *, with_: Any = None, **misspelt: Never) -> AsyncIterator[Chunk]:
         """Say something and hand out the answer as it comes; see `Memory.stream`."""
-        return self._driver.stream(self._said(text, with_, stream=True))
+        return self._driver.stream(self._said(text, with_, stream=True, **misspelt))
 
     async def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
         """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""

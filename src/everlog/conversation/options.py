@@ -1,12 +1,13 @@
 """What may be said of a memory when it is attached, checked where it is said."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from everlog import log
 from everlog.chat.options import refuse_unknown
 from everlog.context import LOW_MARK, MIN_BUDGET_BYTES, Mode
+from everlog.conversation.partners import OPTIONS as CHAT_OPTIONS
 from everlog.errors import BudgetTooSmall, Mistake, expect, expect_number
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Mask
@@ -82,6 +83,7 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         ProtocolError: the compactor speaks another one.
         Mistake: there is no such option, or no such value of it.
     """
+    _refuse_wires(wishes)
     refuse_unknown(wishes, NAMES, "attach")
     size, unit = _budget(wishes.get("tokens"), wishes.get("budget"))
     made = Options(
@@ -103,9 +105,25 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         ),
     )
     _check(made, wishes.get("tail"))
+    if made.search_mask is not None and "search" not in wishes:
+        raise Mistake("`search_mask` hides words from the search of the model, which is off; give search=True, too")
     for value in (made.origin.user, made.origin.session, made.origin.project):
         log.check_id(value)
     return made
+
+
+def _refuse_wires(wishes: Iterable[str]) -> None:
+    """Say where it goes how a model is reached: there are two whom it may be about.
+
+    Raises:
+        Mistake: it was said of neither.
+    """
+    for name in wishes:
+        if name in CHAT_OPTIONS:
+            raise Mistake(
+                f"attach has no option {name!r}: how the model is reached goes into chat_options={{{name!r}: …}}, "
+                "and for the compactor into compactor_options"
+            )
 
 
 def _budget(tokens: object, budget: object) -> tuple[int, Literal["bytes", "tokens"]]:

@@ -11,6 +11,7 @@ from everlog.context.values import Status
 from everlog.conversation import gate
 from everlog.conversation.spool import Waiting
 from everlog.errors import Erased, Mistake
+from everlog.importers.titles import titled
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
 from everlog.messages import Message
 from everlog.protocols.exchange import Usage
@@ -80,6 +81,7 @@ def begin(unit: Unit, thread: str, opening: NewTurn, mode: Mode, lease: Lease) -
     gate.hold(unit, lease)
     log.close_open(unit, row)
     appended = log.append(unit, row, [opening])
+    _entitle(unit, row, opening)
     _mark(unit, row.id, appended.stop, mode)
     return appended.turn, appended.first
 
@@ -180,6 +182,7 @@ def put(unit: Unit, thread: str, waiting: Waiting, mode: Mode, lease: Lease) -> 
         appended = log.append(unit, row, [turn])
         if not appended.repeated:
             log.close_open(unit, row)  # the one before, as the thread was
+            _entitle(unit, row, turn)
             _mark(unit, row.id, appended.stop, mode)
         return Stood(appended.first, appended.stop, appended.turn)
     number, after = waiting.number, waiting.after
@@ -218,6 +221,12 @@ def _spend(unit: Unit, row: ThreadRow, unpaid: Sequence[Attempt]) -> None:
 def _row(unit: Unit, key: str, thread: str | None) -> ThreadRow:
     """Return the thread; one that is known by its id is never another one of the same name."""
     return log.ensure(unit, key) if thread is None else log.load(unit, thread)
+
+
+def _entitle(unit: Unit, row: ThreadRow, opening: NewTurn) -> None:
+    """Name a thread, as it was, after what it begins with, unless it has a title."""
+    if not row.next and row.title is None:
+        log.entitle(unit, row, titled(opening.messages))
 
 
 def _mark(unit: Unit, thread: str, upto: int, mode: Mode) -> None:

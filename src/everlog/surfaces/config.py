@@ -29,6 +29,9 @@ In the file:
 
     [chat]
     model = "anthropic/claude-sonnet-5-5"    # with the same keys as a compactor, but for at_once
+    tokens = 20000                           # and what --tokens, --past and --search say
+    past = "tree"
+    search = false
 """
 
 import os
@@ -136,7 +139,12 @@ SHAPES: dict[str, type] = {
 }
 """What `[compactor]` may hold."""
 
-CHAT_SHAPES: dict[str, type] = {name: shape for name, shape in SHAPES.items() if name != "at_once"}
+CHAT_SHAPES: dict[str, type] = {
+    **{name: shape for name, shape in SHAPES.items() if name != "at_once"},
+    "tokens": int,
+    "past": str,
+    "search": bool,
+}
 """What `[chat]` may hold."""
 
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
@@ -182,16 +190,29 @@ def compactor_settings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
-    """Whom `everlog chat` talks with, and how it is reached."""
+    """Whom `everlog chat` talks with, how it is reached, and what it is shown of before."""
 
     model: str | None = None
     """None where nobody says."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """How to reach it, as a `Chat` takes it."""
+    tokens: int | None = None
+    """What memory may take of each prompt; None where nobody says."""
+    past: str = "tree"
+    """What stands for older words."""
+    search: bool = False
+    """Whether the model may search."""
 
 
 def chat_settings(
-    settings: Settings, *, model: str | None = None, environment: Mapping[str, str] = os.environ, **given: Any
+    settings: Settings,
+    *,
+    model: str | None = None,
+    tokens: int | None = None,
+    past: str | None = None,
+    search: bool | None = None,
+    environment: Mapping[str, str] = os.environ,
+    **given: Any,
 ) -> ChatSettings:
     """Return what the options of a command say of the model to talk with, then the environment, then the file.
 
@@ -203,6 +224,9 @@ def chat_settings(
     return ChatSettings(
         model=model or environment.get("EVERLOG_MODEL") or found.get("model"),
         options=_options("model", path, found, environment, given),
+        tokens=found.get("tokens") if tokens is None else tokens,
+        past=past or found.get("past", ChatSettings().past),
+        search=found.get("search", False) if search is None else search,
     )
 
 

@@ -447,3 +447,18 @@ def test_a_message_shows_its_role_and_sizes_and_an_attempt_how_it_went(talk):
         f"<Attempt 1 of chat at {talk.provider}/m-1: succeeded 200>",
     ]
     assert str(answer) == "my secret"
+
+
+@pytest.mark.parametrize(("text", "named"), [(None, {}), ("", {}), ("  ", {"files": []})])
+def test_asking_without_words_or_files_is_refused_before_anything_is_sent(chatting, text, named):
+    talk = chatting(Answer(text="Hello."))
+    with pytest.raises(Mistake, match="give words, or files"):
+        talk.do("ask", text, **named)
+    assert len(talk.chat) == 0
+    assert not talk.upstream.requests
+
+
+@pytest.mark.parametrize("verb", ["ask", "ask_later", "stream"])
+def test_attachments_under_another_name_are_refused_with_the_right_one(chatting, verb):
+    with pytest.raises(Mistake, match="given by files="):
+        chatting(Answer(text="Hello.")).do(verb, "Look", with_=["a.png"])

@@ -116,13 +116,6 @@ def test_where_too_much_waits_no_further_turn_is_asked(remembering, monkeypatch)
     assert [text for _, text in made.logged] == ["one", "1", "two", "2", "four", "3"]
 
 
-def test_a_pump_in_trouble_is_counted(remembering):
-    made = remembering(*texts("1"))
-    with down("pump.claim"):
-        assert made.turn("one").text == "1"
-    assert made.do("status").trouble == {"prepare": 0, "record": 0, "derive": 1}
-
-
 def test_a_tool_of_memory_in_trouble_says_so_to_the_model(remembering):
     made = remembering(Answer(calls=(("z", "zoom", {"id": 0, "n": 1}),)), Answer(text="I cannot look."))
     read = made.home.store.read

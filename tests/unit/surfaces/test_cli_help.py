@@ -45,6 +45,7 @@ Remember:
   read         Print one message, page by page.
   date         Print when a message was said.
   search       Find messages by their words: where, when and who, no text.
+  context      Print what a past prompt was made of, what was left out, and why.
   pump         Build what is still missing of the trees.
   worker       Keep all trees current until it is stopped.
   rebuild      Drop the tree of a thread and build it again.
@@ -185,7 +186,8 @@ def test_each_command_has_a_page_of_one_screen_with_an_example(name: str, capsys
 def test_each_option_and_argument_of_a_command_is_explained(name: str, capsys: pytest.CaptureFixture[str]):
     shown = help_of(capsys, *name.split())
     explained = re.findall(r"^  (-\S.*?|[A-Z]\S*|\[\S+\])(?:  +|\n +)(\S.*)$", shown, re.MULTILINE)
-    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
+    named = re.findall(r"^  ((?:-\w, )?--[a-z-]+(?: / --[a-z-]+)?)", shown, re.MULTILINE)
+    options = {word for option in named for word in re.findall(r"--[a-z-]+", option)}
     assert {word for option, _ in explained for word in re.findall(r"--[a-z-]+", option)} == options
     assert {option.split()[0] for option in SHARED_HELP} - {"--tenant"} <= options
     assert "--tenant" in options

@@ -1,10 +1,13 @@
 """What is wrong with a command line is said in our words: the option, what it takes, and what was given."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from everlog.errors import Mistake
+from everlog.surfaces.cli import entry
+from everlog.surfaces.cli.console import in_options
 from everlog.surfaces.cli.program import run
 
 
@@ -32,12 +35,38 @@ from everlog.surfaces.cli.program import run
         ("keys nope", "there is no command 'nope' (see `everlog keys --help`)"),
         ("view", "everlog view needs THREAD (see `everlog view --help`)"),
         ("search h", "everlog search needs WORDS (see `everlog search --help`)"),
-        (
-            "threads a b",
-            "everlog threads takes no more than its arguments; 'a b' is too much (see `everlog threads --help`)",
-        ),
+        ("threads a b", "everlog threads takes no arguments; 'a b' is too much (see `everlog threads --help`)"),
+        ("chat a b", "everlog chat takes THREAD and nothing more; 'b' is too much (see `everlog chat --help`)"),
+        ("chat --modle m", "there is no option --modle; did you mean --model? (see `everlog chat --help`)"),
     ],
 )
 def test_a_mistake_names_the_option_and_what_it_takes(line: str, said: str):
     with pytest.raises(Mistake, match=f"^{re.escape(said)}$"):
         run(line.split(" "))
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "For a new one give provider= and assume_model_exists=True",
+            "For a new one give --provider and --assume-model-exists",
+        ),
+        ("set M_KEY, or give api_key=", "set M_KEY, or name another variable by api_key_env in everlog.toml"),
+        (
+            "build its chat with protocol='responses'",
+            'give --protocol responses, or protocol = "responses" in everlog.toml',
+        ),
+    ],
+)
+def test_what_the_library_tells_programs_to_do_is_said_in_options(said: str, shown: str):
+    assert in_options(said) == shown
+
+
+def test_errors_of_a_model_that_is_named_speak_of_options(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    for line in ("chat --model nope", "chat --model anthropic/claude-haiku-5-5"):
+        assert entry.run(line.split(" ")) == 2
+        said = capsys.readouterr().err
+        assert "=" not in said.replace('= "', "")

@@ -170,10 +170,23 @@ def test_whom_to_talk_with_is_said_in_the_same_ways_and_apart_from_the_compactor
         chat_settings(file, environment={"GLM_KEY": "g"})
 
 
+def test_what_a_conversation_is_shown_of_before_is_said_by_options_else_the_file(tmp_path: Path):
+    (tmp_path / "everlog.toml").write_text('[chat]\ntokens = 500\npast = "none"\nsearch = true\n')
+    file = settings(database=str(tmp_path / "e.db"), environment={})
+    found = chat_settings(file, environment={})
+    assert (found.tokens, found.past, found.search) == (500, "none", True)
+    given = chat_settings(file, tokens=900, past="tree", search=False, environment={})
+    assert (given.tokens, given.past, given.search) == (900, "tree", False)
+    nobody = chat_settings(settings(environment={}), environment={})
+    assert (nobody.tokens, nobody.past, nobody.search) == (None, "tree", False)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[chat]\nat_once = 3", "[chat] of"),
+        ("[chat]\ntoken = 3", "did you mean tokens"),
+        ("[chat]\nsearch = 1", "search is true or false"),
         ("[compacter]", "did you mean compactor"),
         ("[compactor]\nprotcol = 'responses'", "did you mean protocol"),
         ("[compactor]\napi_key = 'sk-1'", "did you mean api_key_env"),

@@ -33,6 +33,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("read", "tree:read", "Print one message, page by page."),
         Command("date", "tree:date", "Print when a message was said."),
         Command("search", "search:search", "Find messages by their words: where, when and who, no text."),
+        Command("context", "explain:explain", "Print what a past prompt was made of, what was left out, and why."),
         Command("pump", "tree:pump", "Build what is still missing of the trees."),
         Command("worker", "worker:worker", "Keep all trees current until it is stopped."),
         Command("rebuild", "tree:rebuild", "Drop the tree of a thread and build it again."),

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from everlog import Cancelled, Chat, EverlogError, MissingCredentials, Mistake, UnknownModel
+from everlog import Cancelled, Chat, EverlogError, Mistake
 from everlog.context import MIN_BUDGET_BYTES, Mode
 from everlog.pump.compactors import EXTRACTIVE
 from everlog.surfaces import config
@@ -24,13 +24,6 @@ _NO_MODEL = (
     "no model is named: everlog chat --model PROVIDER/MODEL, as in anthropic/claude-sonnet-5-5; or set EVERLOG_MODEL, "
     "or `model` under [chat] in everlog.toml"
 )
-
-
-_OPTIONS = {
-    "give provider= and assume_model_exists=True": "give --provider and --assume-model-exists",
-    "or give api_key=": "or name another variable by api_key_env under [chat] in everlog.toml",
-}
-"""What the library tells a program to do, and what a person at the terminal can."""
 
 
 def as_past(word: str) -> Mode:
@@ -65,9 +58,15 @@ Tokens = Annotated[
     ),
 ]
 Past = Annotated[
-    Any, typer.Option("--past", metavar="KIND", parser=as_past, help="Older words are shown as: tree, rolling, none.")
+    Any,
+    typer.Option(
+        "--past", metavar="KIND", parser=as_past, help="Older words are shown as: tree (the default), rolling, none."
+    ),
 ]
-Search = Annotated[bool, typer.Option("--search", help="Let the model search for words, too.")]
+Search = Annotated[
+    bool | None,
+    typer.Option("--search/--no-search", help="Let the model search for words, too.", show_default=False),
+]
 Builder = Annotated[
     str | None,
     typer.Option(
@@ -89,8 +88,8 @@ def chat(
     base_url: BaseUrl = None,
     assume_model_exists: Assume = False,
     tokens: Tokens = None,
-    past: Past = "tree",
-    search: Search = False,
+    past: Past = None,
+    search: Search = None,
     compactor: Builder = None,
     once: Once = None,
 ) -> int:
@@ -106,19 +105,27 @@ def chat(
     """
     here = session.of(context)
     wire: dict[str, Any] = {"provider": provider, "protocol": protocol, "base_url": base_url}
-    found = config.chat_settings(here.settings, model=model, assume_model_exists=assume_model_exists or None, **wire)
+    found = config.chat_settings(
+        here.settings,
+        model=model,
+        tokens=tokens,
+        past=past,
+        search=search,
+        assume_model_exists=assume_model_exists or None,
+        **wire,
+    )
     if once is not None and not once.strip():
         raise Mistake("--once is empty; give the words to say")
     partner, asked = _partner(found), compactors.asked(here, compactor)
-    if past == "rolling" and compactors.configured(here, compactor).name == EXTRACTIVE:
+    if found.past == "rolling" and compactors.configured(here, compactor).name == EXTRACTIVE:
         note("a summary needs a model, which --compactor names; without one older words are left out")
     with here.open(create=True) as home:
         memory = home.attach(
             partner.fresh,
             key=thread,
-            tokens=tokens,
-            past=past,
-            search=search,
+            tokens=found.tokens,
+            past=as_past(found.past),
+            search=found.search,
             compactor=asked,
         )
         with Talk(home, memory) as talk:
@@ -133,13 +140,7 @@ def _partner(found: ChatSettings) -> Chat:
     """
     if found.model is None:
         raise Mistake(_NO_MODEL)
-    try:
-        return Chat(found.model, **found.options)
-    except (UnknownModel, MissingCredentials) as error:
-        said = str(error)
-        for word, option in _OPTIONS.items():
-            said = said.replace(word, option)
-        raise type(error)(said) from error
+    return Chat(found.model, **found.options)
 
 
 def _held(talk: Talk, here: Session, once: str | None) -> int:

@@ -62,6 +62,21 @@ def note(words: str) -> None:
         sys.stderr.write(f"{flat(words)}\n")
 
 
+_OPTIONS = (
+    (re.compile(r"give provider= and assume_model_exists=True"), "give --provider and --assume-model-exists"),
+    (re.compile(r"or give api_key="), "or name another variable by api_key_env in everlog.toml"),
+    (re.compile(r"build its chat with protocol='(\w+)'"), r'give --protocol \1, or protocol = "\1" in everlog.toml'),
+)
+"""What the library tells a program to do, and what a person at the terminal can."""
+
+
+def in_options(said: str) -> str:
+    """Return what an error of the library says, in the words of the command line."""
+    for phrase, words in _OPTIONS:
+        said = phrase.sub(words, said)
+    return said
+
+
 def failure(error: str, *, kind: str, status: int, as_json: bool) -> None:
     """Say on standard error, in one line, what went wrong."""
     if as_json:

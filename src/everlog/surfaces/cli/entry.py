@@ -15,7 +15,7 @@ from pathlib import Path
 import everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.surfaces.cli.catalogue import hello, page
-from everlog.surfaces.cli.console import failure, line
+from everlog.surfaces.cli.console import failure, in_options, line
 
 _ADVICE = {
     errno.ENOENT: "does the folder exist?",
@@ -80,7 +80,7 @@ def _explained(error: Exception, *, as_json: bool, debug: bool) -> int:
         traceback.print_exception(error)
     status = MISTAKEN if isinstance(error, Mistake) else FAILED
     if isinstance(error, EverlogError):
-        said = str(error)
+        said = in_options(str(error))
     elif isinstance(error, OSError) and error.strerror:
         advice = _ADVICE.get(error.errno or 0) if error.filename else None
         said = f"{error.filename or 'the output'}: {error.strerror}{f'; {advice}' if advice else ''}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -36,7 +37,7 @@ def _said(error: Any, where: str) -> str:
             return _value(error)
         case "NoSuchOption":
             return (
-                f"there is no option {error.option_name}{_meant(sorted({*(error.possibilities or ())} - {'--help'}))}"
+                f"there is no option {error.option_name}{_meant(_near(error.option_name, error.possibilities or ()))}"
             )
         case "BadOptionUsage":
             return f"{error.option_name} {'takes no' if 'does not take' in message else 'needs a'} value"
@@ -47,8 +48,19 @@ def _said(error: Any, where: str) -> str:
     if message == "Missing command":
         return f"name one of its commands: {', '.join(error.ctx.command.list_commands(error.ctx))}"
     if message.startswith("Got unexpected extra argument"):
-        return f"{where} takes no more than its arguments; {message.partition(' (')[2].removesuffix(')')!r} is too much"
+        return f"{_takes(error.ctx, where)}; {message.partition(' (')[2].removesuffix(')')!r} is too much"
     return message
+
+
+def _takes(context: Any, where: str) -> str:
+    names = [_name(one) for one in context.command.get_params(context) if one.param_type_name == "argument"]
+    return f"{where} takes {' '.join(names) + ' and nothing more' if names else 'no arguments'}"
+
+
+def _near(name: str, possible: Sequence[str]) -> list[str]:
+    """Return the options that may be meant: those that look alike but for a letter or two, else all that the parser found."""
+    found = sorted({*possible} - {"--help"})
+    return get_close_matches(name, found, cutoff=0.8) or found
 
 
 def _value(error: Any) -> str:
