@@ -20,8 +20,8 @@ from everlog.context.values import Context, Epoch, Held, Rate, Reason, said_of
 from everlog.messages import Entry
 
 AHEAD = 3, 4
-"""From this share of the budget on the next epoch is prepared for. A first one may begin there, over a log from before: at the
-low mark words would go for the sake of one epoch that lasts longer."""
+"""From this share of the budget on the next epoch is prepared for. One that opens though memory was not full may begin there:
+a first one, over a log from before, and one that shows lines which were missing. At the low mark they would lose words."""
 
 FOLDING = ("first", "budget", "fork", "full", "landed", "idle", "estimate", "tail")
 """Reasons to bring memory down to its low mark. Others change what stands before it, maybe in every turn: then nothing is
@@ -156,7 +156,7 @@ def _folded(
     old, past = (None, "") if before is None else (before.epoch, before.epoch.past)
     numerator, denominator = AHEAD
     ahead, low = budget * numerator // denominator, int(budget * terms.low_mark)
-    low = low if before is not None else max(low, ahead)
+    low = max(low, ahead) if before is None or reason == "landed" else low
     shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
     start = entries[0].i if entries else reading.row.next
     cut_into = reading.cut(entries, shape)

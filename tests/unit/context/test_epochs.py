@@ -282,6 +282,21 @@ def test_a_log_from_before_that_does_not_fit_begins_at_three_quarters_and_comes_
     assert later.memory_bytes <= 8_000 * 0.45 + 1_000
 
 
+def test_lines_that_land_take_no_words_away_while_there_is_room():
+    talk = Talk(budget=8_000)
+    for n in range(40):
+        talk.ask(f"question {n} " + "q" * 200)
+        talk.reply(f"answer {n} " + "a" * 200)
+    talk.ask("and now?")
+    first = talk.request()
+    talk.reply("so it is")
+    talk.thread.pump()
+    second = talk.turn("so?", "yes")
+    assert (first.turned, second.turned) == ("first", "landed")
+    assert second.epoch.cut == first.epoch.cut
+    assert first.memory_bytes < second.memory_bytes <= 8_000
+
+
 @pytest.mark.covers(f"{EDGES}, idle")
 def test_silence_turns_an_epoch_only_where_expiry_is_certain_and_the_prompt_is_large():
     talk = Talk(budget=8_000)
