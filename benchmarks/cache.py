@@ -22,7 +22,7 @@ def measure(sheet: Sheet) -> None:
 
 
 def judge(sheet: Sheet, talk: Talk, one: Compared) -> None:
-    """Hold ours to the bounds; show what else there is. The bounds of cost are for 300 turns."""
+    """Hold ours to the bounds; show what else there is."""
     size = f"{talk.turns} turns, {talk.name}"
     if one.policy == "ours":
         least = 93.0 if talk.name == "talk" else None
@@ -31,7 +31,7 @@ def judge(sheet: Sheet, talk: Talk, one: Compared) -> None:
         sheet.row("ours, read of what was sent again", size, one.provider.name, again, "%", at_least=95.0)
     if one.policy != "merged":
         most = None
-        if one.policy == "ours" and talk.name != "agent":
+        if one.policy == "ours":
             most = 16.0 if one.provider.read_share <= CHEAP_READS else 24.0
         what = f"{one.policy}, cost beside merging always"
         sheet.row(what, size, one.provider.name, 100 * one.relative, "%", at_most=most)

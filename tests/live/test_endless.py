@@ -73,7 +73,7 @@ def test_twelve_questions_about_fourteen_messages_with_and_without_a_memory(conf
         built = thread.cost().memory
         assert built.requests > 0
         assert built.output_tokens > 0
-        memory = home.attach(asked(config).fresh, key="log", budget=BUDGET, low_mark=1.0, pump="none")
+        memory = home.attach(asked(config).fresh, key="log", budget=BUDGET, pump="none")
         rows = [answered(config, memory, number) for number in range(len(QUESTIONS))]
         assert [one.text for one in thread.entries()] == SAID
     report = [

@@ -21,7 +21,8 @@ from everlog.messages import Entry
 from everlog.tokens import FRAME_BYTES
 
 AHEAD = 3, 4
-"""From this share of the budget on the next epoch is prepared for."""
+"""From this share of the budget on the next epoch is prepared for. One that opens though memory was not full may begin there:
+a first one, over a log from before, and one that shows lines which were missing. At the low mark they would lose words."""
 
 FOLDING = ("first", "budget", "fork", "full", "landed", "idle", "estimate", "tail")
 """Reasons to bring memory down to its low mark. Others change what stands before it, maybe in every turn: then nothing is
@@ -155,7 +156,9 @@ def _folded(
     """Return the past of a new epoch, and where the words after it begin."""
     terms = reading.terms
     old, past = (None, "") if before is None else (before.epoch, before.epoch.past)
-    low = int(budget * terms.low_mark)
+    numerator, denominator = AHEAD
+    ahead, low = budget * numerator // denominator, int(budget * terms.low_mark)
+    low = max(low, ahead) if before is None or reason == "landed" else low
     shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
     start = entries[0].i if entries else reading.row.next
     cut_into = reading.cut(entries, shape)
@@ -164,14 +167,13 @@ def _folded(
     if not terms.consumer.tail and inside is None:
         cut = max(whole, start)
         return Folded(past=reading.keeper.grow(past, cut, budget=budget - PAIR_BYTES, low=low), cut=cut)
-    numerator, denominator = AHEAD
     divided = partial(
         divide,
         cut_into,
         cut=start,
         open_at=terms.open_at,
         past=known,
-        keep=None if reason in FOLDING else budget * numerator // denominator,
+        keep=None if reason in FOLDING else ahead,
         recent=terms.recent,
     )
     room = divided(budget=budget, low=low)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from everlog.context.past import PAIR_BYTES
 from everlog.context.rounds import Round
@@ -11,6 +12,11 @@ MIN_BUDGET_BYTES = 512
 
 LEAST_BYTES = 256
 """The least that is left to the past: what the smallest view takes."""
+
+INSIDE = 2, 3
+"""To this share of the low mark memory is brought down where the cut is inside the open turn, half of it for words as they
+were said. There an epoch lasts a dozen rounds, and each sends anew what the one before kept: at the whole mark a quarter
+of all that is not read (`docs/caching.md`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,7 @@ def divide(
     """Return where the tail of a new epoch begins: what fits is not folded, else the newest quarter of it stays.
 
     The newest round stays whatever its size if its turn is open, and the newest closed one if it takes half of the
-    budget at most.
+    budget at most. Where that cuts the open turn, less is kept: a turn of many rounds is folded less often then.
 
     Args:
         rounds: what was said since the cut of the epoch before, oldest first, with the sizes it would have in a tail.
@@ -59,11 +65,31 @@ def divide(
     older = rounds[:-1] if is_open else rounds
     if past is not None and past + sum(one.size for one in older) <= (low if keep is None else keep):
         return _room(cut, _closed(rounds, open_at), 0, budget, budget)
+    divided = partial(_divided, rounds, older, cut=cut, open_at=open_at, budget=budget, recent=recent)
+    room = divided(low=low, share=budget // 4)
+    if open_at is None or room.cut <= open_at:
+        return room
+    low = low * INSIDE[0] // INSIDE[1]
+    return divided(low=low, share=min(budget // 4, low // 2))
+
+
+def _divided(
+    rounds: Sequence[Round],
+    older: Sequence[Round],
+    *,
+    cut: int,
+    open_at: int | None,
+    budget: int,
+    low: int,
+    share: int,
+    recent: int,
+) -> Room:
+    """Return the room beside the newest of the older rounds that take about `share` bytes at most."""
     most, taken, kept = max(0, budget - LEAST_BYTES - PAIR_BYTES), 0, len(older)
     while kept:
         one = older[kept - 1]
         is_newest = kept == len(older) and _is_closed(one, open_at)
-        limit = budget // 2 if is_newest else max(budget // 4, low if rounds[-1].stop - one.stop < recent else 0)
+        limit = budget // 2 if is_newest else max(share, low if rounds[-1].stop - one.stop < recent else 0)
         if taken + one.size > min(limit, most):
             break
         taken, kept = taken + one.size, kept - 1

@@ -54,7 +54,8 @@ def attach(
                 the built-in one, which needs no model.
             past: what stands for older words: `tree`, lines that open again; `rolling`, a summary; `none`.
             tail: None, for the newest words as they were said; 0, for the tree alone.
-            low_mark: the share of the budget that memory is brought down to when it is full; 0.45 by default, measured.
+            low_mark: the share of the budget that memory is brought down to when it is full, inside a turn of many rounds two
+                thirds of that; 0.45 by default, measured.
             search: whether the model may also search for words.
             search_mask: gets each text that is searched, and returns it with what must not be found replaced by spaces.
             search_cap: searches that one turn may run.

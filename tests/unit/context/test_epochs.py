@@ -256,6 +256,47 @@ def test_a_lower_budget_turns_at_once_and_a_higher_one_goes_on():
     assert talk.turn("on", "yes").turned is None
 
 
+def test_a_log_from_before_is_shown_as_it_was_said_where_it_fits_in_three_quarters():
+    talk = Talk(budget=4_000)
+    for n in range(6):
+        talk.ask(f"question {n} " + "q" * 200)
+        talk.reply(f"answer {n} " + "a" * 200)
+    talk.ask("and now?")
+    made = talk.request()
+    assert (made.turned, made.epoch.cut) == ("first", 0)
+    assert 4_000 * 0.6 < made.memory_bytes <= 4_000 * 0.75
+
+
+def test_a_log_from_before_that_does_not_fit_begins_at_three_quarters_and_comes_to_the_low_mark_when_it_is_full():
+    talk = Talk(budget=8_000)
+    for n in range(100):
+        talk.ask(f"question {n} " + "q" * 200)
+        talk.reply(f"answer {n} " + "a" * 200)
+    talk.thread.pump()
+    talk.ask("and now?")
+    made = talk.request()
+    assert made.turned == "first"
+    assert 8_000 * 0.65 < made.memory_bytes <= 8_000 * 0.75
+    talk.reply("so it is")
+    later = talk.until("full")
+    assert later.memory_bytes <= 8_000 * 0.45 + 1_000
+
+
+def test_lines_that_land_take_no_words_away_while_there_is_room():
+    talk = Talk(budget=8_000)
+    for n in range(40):
+        talk.ask(f"question {n} " + "q" * 200)
+        talk.reply(f"answer {n} " + "a" * 200)
+    talk.ask("and now?")
+    first = talk.request()
+    talk.reply("so it is")
+    talk.thread.pump()
+    second = talk.turn("so?", "yes")
+    assert (first.turned, second.turned) == ("first", "landed")
+    assert second.epoch.cut == first.epoch.cut
+    assert first.memory_bytes < second.memory_bytes <= 8_000
+
+
 @pytest.mark.covers(f"{EDGES}, idle")
 def test_silence_turns_an_epoch_only_where_expiry_is_certain_and_the_prompt_is_large():
     talk = Talk(budget=8_000)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.context.opening import LEAST_BYTES, MIN_BUDGET_BYTES, divide
+from everlog.context.opening import INSIDE, LEAST_BYTES, MIN_BUDGET_BYTES, divide
 from everlog.context.past import PAIR_BYTES
 from everlog.context.rounds import Round, rounds
 from everlog.messages import Entry, Message
@@ -68,3 +68,27 @@ def test_tail_and_past_fit_in_the_budget_whatever_was_said(
     assert room.target <= max(room.cap, LEAST_BYTES)
     if found and open_at is not None:
         assert room.cut <= found[-1].start, "the newest round of the open turn stays"
+
+
+@given(sizes=st.lists(st.integers(200, 900), min_size=20, max_size=40), turn=st.integers(0, 39))
+def test_a_cut_inside_the_open_turn_leaves_less_and_as_many_lines_as_words(sizes: list[int], turn: int):
+    found = [Round(n * 2, n * 2 + 2, 0, begins=not n, size=size) for n, size in enumerate(sizes)]
+    open_at = found[min(turn, len(found) - 1)].start
+    room = divide(found, cut=0, open_at=open_at, budget=8_000, low=4_000, past=8_000)
+    kept = sum(one.size for one in found[:-1] if one.start >= room.cut)
+    numerator, denominator = INSIDE
+    if room.cut > open_at:
+        assert kept + room.target <= 4_000 * numerator // denominator
+        assert kept <= room.target
+    else:
+        assert kept + room.target <= 4_000
+        assert kept > 8_000 // 4 - 900, "the newest quarter stays"
+
+
+def test_words_of_the_turn_before_are_kept_as_long_as_the_open_turn_is_shorter_than_a_quarter():
+    sizes = [100] * 60
+    found = [Round(n, n + 1, n // 40, begins=n in (0, 40), size=size) for n, size in enumerate(sizes)]
+    room = divide(found, cut=0, open_at=40, budget=8_000, low=4_000, past=8_000)
+    assert (room.cut, room.target) == (39, 2_000)
+    longer = divide(found, cut=0, open_at=38, budget=8_000, low=4_000, past=8_000)
+    assert (longer.cut, longer.target) == (46, 2_666 - 1_300)
