@@ -27,7 +27,7 @@ from everlog.conversation.status import MemoryStatus
 from everlog.conversation.thread import Thread
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.tree import Tree
-from everlog.conversation.trouble import Trouble
+from everlog.conversation.trouble import PASSES, Trouble
 from everlog.conversation.turns import Going, Room
 from everlog.conversation.units import Turn
 from everlog.errors import Mistake, UnknownThread, expect
@@ -109,7 +109,7 @@ class Attached:
         return self
 
     def _begun(self, text: str | None, files: Any) -> Program[Going]:
-        """Return the turn to run: a new one, or the one that waits."""
+        """Return the turn to run: a new one, or the one that waits or broke off."""
         if text is None and files is None:
             return (yield from self._resumed())
         message = self._home.redact(user_message(text, files).said.messages[0])
@@ -129,7 +129,12 @@ class Attached:
     def _resumed(self) -> Program[Going]:
         if isinstance(waiting := self._room.bench.turn, Going):
             return waiting
-        turn = yield Invoke(self._recorder.left_open, (self._options.origin,), blocking=True)
+        try:
+            turn = yield Invoke(self._recorder.left_open, (self._options.origin,), blocking=True)
+        except PASSES:
+            if not isinstance(broken := self._room.bench.broken, Going):
+                raise
+            return broken
         return Going(self._room, self._partner.next(), self._toolbox(), turn, is_resumed=True)
 
     def _toolbox(self) -> Toolbox:

@@ -37,7 +37,7 @@ class Memory(Attached):
     def turn(self, text: str | None = None, *, with_: Any = None, on_chunk: OnChunk | None = None) -> ChatMessage:
         """Say something and return the answer, once all tools that it called have run.
 
-        Without words and files it goes on with a turn that waits, as `resume` does.
+        Without words and files it goes on with the last turn, as `resume` does.
 
         Args:
             text: the words.
@@ -49,7 +49,7 @@ class Memory(Attached):
             Busy: another turn of the thread is under way, and did not end within `wait_s`.
             PendingCalls: the turn before waits for somebody to approve its calls.
             ProtocolError: the chat speaks another protocol than the required one; nothing was recorded.
-            ProviderTrouble: the model failed, after all retries and fallbacks; what came is kept.
+            ProviderTrouble: the model failed, after all retries and fallbacks; what came is kept, and `resume` asks again.
             SpendCapReached: what may be spent is spent; nothing was asked.
             StoreUnavailable: nothing can be recorded, and too much waits for that already.
             Cancelled: it was cancelled; what came is kept.
@@ -65,7 +65,14 @@ class Memory(Attached):
         return self._driver.stream(self._said(text, with_, stream=True))
 
     def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
-        """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""
+        """Go on with the last turn: one that waits for approvals, or that failed, broke off, or was left by its process.
+
+        The user's words stand in the log once, and words of an answer that broke off stay there before the whole one. Calls
+        that have no result yet run, also one that raised. `stream()` without words does the same.
+
+        Raises:
+            Mistake: the last turn was answered to the end, or there is none.
+        """
         return self._driver.run(self._said(None, None, on_chunk=on_chunk))
 
     def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "Memory":
@@ -120,7 +127,7 @@ class AsyncMemory(Attached):
         return self._driver.stream(self._said(text, with_, stream=True))
 
     async def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
-        """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""
+        """Go on with the last turn, which waits, failed or broke off; see `Memory.resume`."""
         return await self._driver.run(self._said(None, None, on_chunk=on_chunk))
 
     async def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "AsyncMemory":

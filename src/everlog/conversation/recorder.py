@@ -87,7 +87,7 @@ class Recorder:
         """Take the thread on again for a turn that waited; return False while another process has it.
 
         Raises:
-            Mistake: the turn was closed meanwhile, or another one was begun.
+            Mistake: the turn is over, or another one was begun meanwhile.
         """
         return self._entered(self._reopened, turn, ticket, self.release)
 
@@ -184,16 +184,16 @@ class Recorder:
         return lease is not None
 
     def left_open(self, origin: Origin) -> Turn:
-        """Return the turn that the thread was left in.
+        """Return the turn that the thread was left in: open, or broken off.
 
         Raises:
-            Mistake: none is open.
+            Mistake: the last one was answered to the end, or there is none.
         """
         with self._lock:
             self._holding.drain(None)
         found = self.store.read(self.tenant, partial(units.left_open, key=self.key))
         if found is None:
-            raise Mistake("no turn waits to go on; begin one with turn(…)")
+            raise Mistake("no turn waits to go on, and none broke off; begin one with turn(…)")
         row, opened, first, held = found
         self._holding.thread = row.id
         turn = Turn(NewTurn(messages=(first,), state=TurnState.OPEN, origin=origin), self.new_key())

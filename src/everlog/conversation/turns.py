@@ -16,9 +16,9 @@ from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
 from everlog.chat.pending import open_calls
 from everlog.chat.state import State
-from everlog.context import Context, Terms
+from everlog.context import Context, Held, Terms
 from everlog.context.values import Status
-from everlog.conversation import asking
+from everlog.conversation import again, asking
 from everlog.conversation.bench import Bench
 from everlog.conversation.carrying import carried
 from everlog.conversation.entry import Entry
@@ -77,6 +77,8 @@ class Going:
         """Whether nobody said yet what became of the last request."""
         self._heard: list[str] = []
         self._was_too_long = False
+        self._is_kept = False
+        """Whether it failed, and is recorded as far as it came."""
         self._undecided: ChatMessage | None = None
         """The reply whose calls waited, as it was said: the log may have it redacted."""
         self._pending: Piece | None = None
@@ -109,20 +111,25 @@ class Going:
                 self._entry.break_off(self.turn, second)
                 raise
             yield from self._entry.exit(self.turn)
+            self._advise(error)
             raise
         yield from self._entry.exit(self.turn)
         return reply
 
     def _enter(self) -> Program[None]:
         yield from self._entry.enter(self, self.turn, is_resumed=self._is_resumed)
-        self._room.recollection.begin()
+        self._heard, self._is_out, self._is_kept, self._pending = [], False, False, None
         if not self._is_resumed:
+            self._room.recollection.begin()
             self._state.approvals.forget()
             self._room.recollection.add([Said(messages=self.turn.opening.messages)])
 
     def _rounds(self, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         while True:
             state = yield from self._prepare()
+            if self._is_resumed and again.breaks_off(state):
+                yield from self._ask_again()
+                state = yield from self._prepare()
             if self._is_resumed and open_calls(state.messages):
                 reply = self._as_said(state)
             else:
@@ -140,6 +147,13 @@ class Going:
                 self._undecided = _last_reply(state)
                 self._room.bench.sit(self)
                 return self._undecided
+
+    def _ask_again(self) -> Program[None]:
+        """Have the next request say that the answer which it ends with is asked for again."""
+        self._room.recollection.add([again.SAID])
+        position = self.turn.next
+        held = Held(position=position, n=self._numbers.at(position), kind="round", said=(again.SAID,))
+        yield from self._record(Piece(held=(held,)), status="cancelled")
 
     def _as_said(self, state: State) -> ChatMessage:
         """Return the reply whose calls are to be run, and have the chat hold those that were decided on."""
@@ -225,10 +239,19 @@ class Going:
                 if pending.state is not TurnState.OPEN:
                     return  # it was over
             yield from self._record(self._rest(), status=self._outcome(error))
+            self._is_kept = True
         except GeneratorExit:
             raise
         except Exception as trouble:  # noqa: BLE001 -- the error that matters is the first
             _logger.warning("the end of a turn was not recorded", extra={"error": type(trouble).__name__})
+
+    def _advise(self, error: BaseException) -> None:
+        """Have it go on if it is asked for again, and say so with the error."""
+        if not self._is_kept:
+            return
+        self._is_resumed, self._undecided = True, None
+        self._room.bench.fall(self)
+        again.advise(error)
 
     def _rest(self) -> Piece:
         """Return what was said and is not recorded yet; what may not be stored is left out."""

@@ -95,22 +95,24 @@ def take_and_begin(
 
 
 def reopen(unit: Unit, thread: str, number: int | None, retake: bool) -> Lease | None:
-    """Take a thread on again for a turn that waited; None while another has it."""
+    """Take a thread on again for a turn that waited, or broke off; None while another has it."""
     lease = gate.take(unit, thread, retake=retake)
     if lease is not None:
-        opened = log.open_turn(unit, log.load(unit, thread))
-        if opened is None or opened.turn != number:
-            raise Mistake("the turn that waited was closed meanwhile; begin another one")
+        row = log.load(unit, thread)
+        left = log.unanswered(unit, row)
+        if left is None or left.turn != number:
+            raise Mistake("the turn that was to go on is over, or another one was begun; begin one with turn(…)")
+        log.settle(unit, row, left.turn, TurnState.OPEN)
     return lease
 
 
 def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message, Mapping[int, int]] | None:
-    """Return the thread, the turn that it was left in, what that began with, and what is held; None if none is open."""
+    """Return the thread, its last turn, what that began with, and what is held; None if that was answered to the end."""
     thread = log.known(unit, key)
     if thread is None:
         return None
     row = log.load(unit, thread)
-    opened = log.open_turn(unit, row)
+    opened = log.unanswered(unit, row)
     if opened is None:
         return None
     first = log.at(unit, row, [opened.first])[opened.first].message

@@ -15,7 +15,7 @@ from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts
 from everlog.log.sessions import answer, answered, join, members
-from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle
+from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
@@ -118,6 +118,7 @@ __all__ = [
     "tombstones",
     "totals",
     "turn_start",
+    "unanswered",
     "variant",
     "variants",
     "verify",
