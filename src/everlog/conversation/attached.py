@@ -10,6 +10,7 @@ from everlog.chat.chat import Chat
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
+from everlog.chat.tools import ToolCall
 from everlog.context import Context
 from everlog.conversation import asking, carrying
 from everlog.conversation.bench import Bench
@@ -81,8 +82,16 @@ class Attached:
 
     @property
     def tree(self) -> Tree:
-        """The tree memory of the thread."""
-        return self._thread.tree
+        """The tree memory of the thread; empty before the first turn."""
+        return Tree(self._home.store, self._home.name, self._thread_id)
+
+    @property
+    def _thread_id(self) -> str | None:
+        """Our id of the thread; None before its first turn."""
+        try:
+            return self._thread.id
+        except UnknownThread:
+            return None
 
     @property
     def rolling(self) -> Rolling:
@@ -96,7 +105,7 @@ class Attached:
 
     @property
     def is_awaiting_approval(self) -> bool:
-        """Whether a turn waits for somebody to approve a call: `chat.approve(…)`, then `resume()`."""
+        """Whether a turn of this process waits for somebody to approve a call; `pending()` asks the log, too."""
         return self._room.bench.turn is not None
 
     def cancel(self, *, hard: bool = False) -> Self:
@@ -159,7 +168,11 @@ class Attached:
         state = state_of(self._partner.chat)
         takes = asking.takes_tools(state, self._options.past)
         terms = asking.terms_of(beside(state, self._toolbox().tools(takes=takes)), self._options)
-        return contexts.look(self._home.store, self._home.name, self._thread.id, terms)
+        return contexts.look(self._home.store, self._home.name, self._thread_id, terms)
+
+    def _pending(self) -> list[ToolCall]:
+        waiting = self._room.bench.turn
+        return list(waiting.undecided) if isinstance(waiting, Going) else self._recorder.undecided()
 
     def _status(self) -> MemoryStatus:
         context = self._room.recollection.context
@@ -169,7 +182,7 @@ class Attached:
             last_error=self._trouble.last,
             waiting=self._recorder.spool.messages,
             refused=self._recorder.backlog.refused,
-            is_open=self.is_awaiting_approval,
+            is_open=bool(self._pending()),
             epoch=None if context is None else context.epoch.n,
             reason=None if context is None else context.epoch.reason,
             turns_when=None if context is None else context.turns_when,
@@ -188,6 +201,10 @@ class Attached:
     def _forked(self, at: int | None, key: str, title: str | None) -> tuple[Everlog, str, Partner, Options]:
         self._refuse_if_closed()
         thread = self._thread
+        if self._thread_id is None:
+            raise UnknownThread(
+                f"nothing was said in thread {self.key!r} yet, so there is nothing to fork; attach to {key!r} instead"
+            )
         thread.fork(thread.row().next if at is None else at, key, title=title)
         return self._home, key, self._partner.for_fork(), self._options
 

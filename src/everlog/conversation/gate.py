@@ -13,7 +13,7 @@ from functools import partial
 
 from everlog.errors import EverlogError
 from everlog.memory.interface import Subject
-from everlog.pump.claim import Lease, LeaseLost, claim, finish, marks, renew, this_worker
+from everlog.pump.claim import Lease, LeaseLost, claim, finish, is_leased, marks, renew, this_worker
 from everlog.store import Store, Unit
 
 LEASE_S = 24.0
@@ -94,6 +94,11 @@ def hold(unit: Unit, lease: Lease) -> None:
         LeaseLost: another process took it over.
     """
     renew(unit, lease)
+
+
+def is_taken(unit: Unit, thread: str) -> bool:
+    """Return whether a turn of a thread is under way, in any process."""
+    return is_leased(unit, Subject(tenant=unit.tenant, memory=TURN, key=thread))
 
 
 def leave(unit: Unit, lease: Lease) -> None:

@@ -11,6 +11,7 @@ from everlog.chat.drivers import AsyncDriver, SyncDriver
 from everlog.chat.effects import Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, Chunk
+from everlog.chat.tools import ToolCall
 from everlog.context import Context
 from everlog.conversation.attached import Attached
 from everlog.conversation.costs import Costs
@@ -75,6 +76,13 @@ class Memory(Attached):
         """
         return self._driver.run(self._said(None, None, on_chunk=on_chunk))
 
+    def pending(self) -> list[ToolCall]:
+        """Return the calls that the last turn waits for, also one that another process began: to approve or deny.
+
+        `chat.approve(call)` or `chat.deny(call)`, then `resume()`.
+        """
+        return self._pending()
+
     def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "Memory":
         """Return a memory of a new thread that shares the messages below `at` (all of them if None), and goes its own way.
 
@@ -130,6 +138,10 @@ class AsyncMemory(Attached):
         """Go on with the last turn, which waits, failed or broke off; see `Memory.resume`."""
         return await self._driver.run(self._said(None, None, on_chunk=on_chunk))
 
+    async def pending(self) -> list[ToolCall]:
+        """Return the calls that the last turn waits for; see `Memory.pending`."""
+        return await self._aside(self._pending)
+
     async def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "AsyncMemory":
         """Return a memory of a new thread that shares the messages below `at`; see `Memory.fork`."""
         return AsyncMemory(*await self._aside(self._forked, at, key, title), owns=False)
@@ -140,7 +152,7 @@ class AsyncMemory(Attached):
 
     async def status(self) -> MemoryStatus:
         """Return what is missing, what waits, and what the next prompt depends on."""
-        return self._status()
+        return await self._aside(self._status)
 
     async def cost(self) -> Costs:
         """Return what models took for this thread: the talk, and what is remembered of it, apart."""

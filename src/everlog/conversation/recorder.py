@@ -14,6 +14,7 @@ from functools import partial
 from everlog import context as contexts
 from everlog import log
 from everlog.chat.ledger import NOTHING, Attempt
+from everlog.chat.tools import ToolCall
 from everlog.clock import new_id
 from everlog.context import Context, Mode, Terms
 from everlog.conversation import gate, units
@@ -22,6 +23,7 @@ from everlog.conversation.holding import Holding
 from everlog.conversation.reach import Reach
 from everlog.conversation.spool import Spool, Waiting
 from everlog.conversation.trouble import PASSES, Trouble
+from everlog.conversation.undecided import undecided
 from everlog.conversation.units import Piece, Turn
 from everlog.errors import Busy, Erased, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
@@ -201,6 +203,13 @@ class Recorder:
         turn.said = row.next - opened.first - 1
         return turn
 
+    def undecided(self) -> list[ToolCall]:
+        """Return the calls that the turn waits for which the thread was left in; none where the database is away."""
+        try:
+            return self.database.reach(lambda: self.store.read(self.tenant, partial(undecided, key=self.key)))
+        except PASSES:
+            return []
+
     def prepare(self, turn: Turn, terms: Terms) -> Context | None:
         """Compile the next request; None if that is to be done without the database."""
         with self._lock:
@@ -243,13 +252,19 @@ class Recorder:
                 if not turn.is_stored:
                     raise StoreUnavailable("what the turn began with is not stored yet")
                 act = partial(
-                    units.record, thread=self._holding.known, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode
+                    units.record,
+                    thread=self._holding.known,
+                    turn=turn,
+                    piece=piece,
+                    more=more,
+                    unpaid=unpaid,
+                    mode=self._mode,
                 )
-                turn.next = self.database.write(act, name="turn.record")
+                turn.number, turn.next = self.database.write(act, name="turn.record")
             except LeaseLost:
                 raise Busy(
-                    "another turn of this thread was begun meanwhile, here or in another process; what was said in this "
-                    "one since is not in the log"
+                    "another turn of this thread was begun meanwhile, in another process; what was said in this one since is "
+                    "not in the log"
                 ) from None
             except PASSES as error:
                 self._trouble.note("record", error, waiting=self.spool.messages + len(piece.messages))

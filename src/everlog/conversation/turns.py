@@ -16,6 +16,7 @@ from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
 from everlog.chat.pending import open_calls
 from everlog.chat.state import State
+from everlog.chat.tools import ToolCall
 from everlog.context import Context, Held, Terms
 from everlog.context.values import Status
 from everlog.conversation import again, asking
@@ -92,9 +93,17 @@ class Going:
         )
 
     @property
+    def undecided(self) -> tuple[ToolCall, ...]:
+        """The calls that have no result yet, as they were shown to who decides."""
+        if self._undecided is None:
+            return ()
+        waiting = {call.id for call in open_calls(self._state.messages)}
+        return tuple(call for call in self._undecided.calls if call.id in waiting)
+
+    @property
     def pending(self) -> str:
         """Names of the tools whose calls wait."""
-        return ", ".join(dict.fromkeys(call.name for call in open_calls(self._state.messages))) or "decided ones"
+        return ", ".join(dict.fromkeys(call.name for call in self.undecided)) or "decided ones"
 
     def run(self, *, stream: bool = False, on_chunk: OnChunk | None = None) -> Program[ChatMessage]:
         """Go on until the model has answered, or a call waits for approval; return the last message."""

@@ -119,20 +119,34 @@ def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message, M
     return row, opened, first, contexts.held_at(unit, row.id, opened.first)
 
 
-def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[Attempt], mode: Mode) -> int:
-    """Record what was said in a turn, what became of the request, and what it cost; return where the turn ends by now."""
-    row = log.load(unit, thread)
+def record(
+    unit: Unit, thread: str, turn: Turn, piece: Piece, more: NewTurn, unpaid: Sequence[Attempt], mode: Mode
+) -> tuple[int, int]:
+    """Record what was said in a turn, what became of the request, and what it cost; return its number and end by now.
+
+    Where somebody wrote a turn of his own to the thread meanwhile, the rest is a turn of its own too.
+
+    Raises:
+        Erased: the thread, or the turn, was erased.
+        LeaseLost: another process took the thread over.
+    """
+    row, number = log.load(unit, thread), turn.number
+    assert number is not None, "what a turn begins with is recorded before the rest of it"
     if turn.lease is not None:
         gate.hold(unit, turn.lease)
-    if row.turns - 1 != turn.number:
+    was_passed = row.turns - 1 != number
+    if was_passed and turn.lease is None:
         raise LeaseLost
     moved = row.next - turn.next  # a tool may have added a note to the thread meanwhile
+    if was_passed and log.is_erased(unit, row, number):
+        raise Erased(f"turn {number}, which was under way, was erased")
+    if was_passed or not piece.messages:
+        goes_on = was_passed and bool(piece.messages) and piece.state is TurnState.OPEN
+        log.settle(unit, row, number, TurnState.PARTIAL if goes_on else piece.state)
     if piece.messages:
-        more = NewTurn(messages=tuple(piece.messages), state=piece.state, model=piece.model, more=True)
-        appended = log.append(unit, row, [more])
+        appended = log.append(unit, row, [replace(more, more=False) if was_passed else replace(more, client_key=None)])
         _mark(unit, thread, appended.stop, mode)
-    else:
-        log.settle(unit, row, row.turns - 1, piece.state)
+        number = appended.turn
     if piece.context is not None and piece.terms is not None:
         held = [replace(one, position=one.position + moved) for one in piece.held]
         contexts.hold(unit, thread, piece.terms, piece.context, held)
@@ -141,7 +155,7 @@ def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[A
                 unit, thread, piece.terms, piece.context, status=piece.status, model=piece.model, usage=piece.usage
             )
     _spend(unit, row, unpaid)
-    return row.next + len(piece.messages)
+    return number, row.next + len(piece.messages)
 
 
 def release(unit: Unit, lease: Lease) -> None:

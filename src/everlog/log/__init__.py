@@ -33,6 +33,7 @@ from everlog.log.threads import (
     listed,
     load,
     names,
+    unborn,
     variant,
     variants,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "totals",
     "turn_start",
     "unanswered",
+    "unborn",
     "variant",
     "variants",
     "verify",

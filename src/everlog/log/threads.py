@@ -108,6 +108,21 @@ def fence(unit: Unit, thread: str) -> None:
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
 
 
+def unborn(unit: Unit) -> ThreadRow:
+    """Return what a thread is before anything is said in it; there is no row of it."""
+    return ThreadRow(
+        id="",
+        key=None,
+        title=None,
+        created_at=unit.now,
+        next=0,
+        turns=0,
+        generation=0,
+        parent=None,
+        segments=(("", END),),
+    )
+
+
 def load(unit: Unit, thread: str) -> ThreadRow:
     """Return a thread by its id; a writing unit locks it, so that positions are given out once.
 
