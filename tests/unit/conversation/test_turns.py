@@ -276,7 +276,7 @@ def test_a_turn_that_waited_goes_on_after_a_restart(remembering):
 
 
 def test_calls_that_wait_are_seen_by_a_process_that_did_not_begin_their_turn(remembering):
-    calls = (("b1", "book", {"city": "Roscoff"}), ("b2", "book", {"city": "Brest"}), ("f", "free", {}))
+    calls: Any = (("b1", "book", {"city": "Roscoff"}), ("b2", "book", {"city": "Brest"}), ("f", "free", {}))
     made = remembering(Answer(text="I book.", calls=calls), Answer(text="Booked."))
 
     def free() -> str:
@@ -299,7 +299,7 @@ def test_calls_that_wait_are_seen_by_a_process_that_did_not_begin_their_turn(rem
 
 
 def test_calls_of_a_turn_that_is_under_way_wait_for_nobody(remembering):
-    seen = []
+    seen: list[Any] = []
 
     def look() -> str:
         """Look."""
