@@ -27,6 +27,7 @@ from everlog.conversation.options import Options
 from everlog.conversation.overhearing import overheard
 from everlog.conversation.partners import as_messages, beside, state_of
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
+from everlog.conversation.patience import Patience
 from everlog.conversation.recollection import Recollection
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.spending import Purse
@@ -68,6 +69,7 @@ class Going:
         self._state = state_of(chat)
         self._toolbox = toolbox
         self._is_resumed = is_resumed
+        self._patience = Patience(toolbox)
         self._numbers = Numbers(turn.held)
         self._told = len(self._state.messages)
         """How many of the chat's messages are recorded, or are no part of the turn."""
@@ -151,6 +153,7 @@ class Going:
                 yield from rounds.run_tools(state)
                 self._state.tool_options = state.tool_options
                 yield from self._record_results(state)
+                self._patience.note(reply.calls)
             if open_calls(state.messages):
                 self._is_resumed = True
                 self._undecided = _last_reply(state)
@@ -195,6 +198,7 @@ class Going:
         """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
         yield Invoke(self._room.purse.check, blocking=True)
         self._heard, self._is_out = [], True
+        state = self._patience.asked(state)
         asked = loop.generate(state, stream=stream or on_chunk is not None)
         try:
             return (yield from overheard(asked, self._heard, on_chunk))
@@ -204,7 +208,7 @@ class Going:
         yield from self._record(Piece(), status="failed")
         self._was_too_long = True
         try:
-            state = yield from self._prepare()
+            state = self._patience.asked((yield from self._prepare()))
         finally:
             self._was_too_long = False
         self._is_out = True
