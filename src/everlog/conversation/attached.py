@@ -7,7 +7,7 @@ from everlog import context as contexts
 from everlog import log
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
-from everlog.chat.effects import Invoke, Program
+from everlog.chat.effects import Act, Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.chat.tools import ToolCall
@@ -139,7 +139,7 @@ class Attached:
         if isinstance(waiting := self._room.bench.turn, Going):
             return waiting
         try:
-            turn = yield Invoke(self._recorder.left_open, (self._options.origin,), blocking=True)
+            turn = yield Act(self._recorder.left_open, (self._options.origin,))
         except PASSES:
             if not isinstance(broken := self._room.bench.broken, Going):
                 raise

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 
 from everlog.chat.cancel import Cancel
-from everlog.chat.effects import Invoke, Program, Sleep
+from everlog.chat.effects import Act, Program, Sleep
 from everlog.clock import monotonic
 from everlog.conversation.bench import Bench, Parked
 from everlog.conversation.gate import PLACES, Ticket
@@ -53,7 +53,7 @@ class Entry:
     def exit(self, turn: Turn) -> Program[None]:
         """Let go of everything."""
         try:
-            yield Invoke(self.leave, (turn,), blocking=True)
+            yield Act(self.leave, (turn,))
         except BaseException as error:  # it may have been cancelled before it began
             self.break_off(turn, error)
             raise
@@ -86,7 +86,7 @@ class Entry:
         is_in: bool = False
         try:
             self._bench.refuse(parked)
-            is_in = yield Invoke(begin, (turn, ticket), blocking=True)
+            is_in = yield Act(begin, (turn, ticket))
         except BaseException as error:
             if isinstance(error, Mistake | Erased):
                 self._bench.rise(parked)

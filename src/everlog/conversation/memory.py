@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from everlog.chat.drivers import AsyncDriver, SyncDriver
-from everlog.chat.effects import Invoke, Program
+from everlog.chat.effects import Act, Effect, Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, Chunk
 from everlog.chat.tools import ToolCall
@@ -140,23 +140,23 @@ class AsyncMemory(Attached):
 
     async def pending(self) -> list[ToolCall]:
         """Return the calls that the last turn waits for; see `Memory.pending`."""
-        return await self._aside(self._pending)
+        return await self._act(self._pending)
 
     async def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "AsyncMemory":
         """Return a memory of a new thread that shares the messages below `at`; see `Memory.fork`."""
-        return AsyncMemory(*await self._aside(self._forked, at, key, title), owns=False)
+        return AsyncMemory(*await self._act(self._forked, at, key, title), owns=False)
 
     async def context(self) -> Context:
         """Return what would be sent now; see `Memory.context`."""
-        return await self._aside(self._look)
+        return await self._act(self._look)
 
     async def status(self) -> MemoryStatus:
         """Return what is missing, what waits, and what the next prompt depends on."""
-        return await self._aside(self._status)
+        return await self._act(self._status)
 
     async def cost(self) -> Costs:
         """Return what models took for this thread: the talk, and what is remembered of it, apart."""
-        return await self._aside(self._cost)
+        return await self._act(self._cost)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until nothing of it is being built in the background; say whether that is so."""
@@ -174,14 +174,17 @@ class AsyncMemory(Attached):
     ) -> None:
         await self.close()
 
+    async def _act(self, act: Callable[..., T], *args: Any) -> T:
+        """Do something on the database."""
+        return await self._driver.run(_done(Act(act, args)))
+
     async def _aside(self, act: Callable[..., T], *args: Any) -> T:
-        """Run something that waits, in a thread."""
+        """Do something that may wait for long, in a thread that is not of those for the database."""
+        return await self._driver.run(_done(Invoke(act, args, blocking=True)))
 
-        def program() -> Program[T]:
-            result: T = yield Invoke(act, args, blocking=True)
-            return result
 
-        return await self._driver.run(program())
+def _done(effect: Effect) -> Program[Any]:
+    return (yield effect)
 
 
 def made(home: Everlog, key: str, partner: Partner, options: Options, *, owns: bool) -> Memory | AsyncMemory:

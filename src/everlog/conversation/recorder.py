@@ -1,7 +1,7 @@
 """The acts of a turn on the database: begin it, prepare its requests, record what was said, let it go.
 
 Each is one unit, tried in the order in which things were said. What cannot be stored while the database is away waits in
-a spool, and goes in before anything that was said later (`backlog.py`). All of it blocks; programs call it by `Invoke`.
+a spool, and goes in before anything that was said later (`backlog.py`). All of it blocks; programs yield them as `Act`.
 One act runs at a time, also where a task was cancelled and its act goes on in a thread of a worker.
 """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from everlog.chat import loop, rounds
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
-from everlog.chat.effects import Abandoned, Invoke, Program
+from everlog.chat.effects import Abandoned, Act, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
 from everlog.chat.pending import open_calls
@@ -182,7 +182,7 @@ class Going:
         mine = self._toolbox.tools(takes=asking.takes_tools(chat, room.options.past))
         state = beside(chat, mine)
         terms = replace(asking.terms_of(state, room.options), too_long=self._was_too_long)
-        self._context = yield Invoke(room.recorder.prepare, (self.turn, terms), blocking=True)
+        self._context = yield Act(room.recorder.prepare, (self.turn, terms))
         if self._context is None:
             said = room.recollection.said(terms.head.instructions, terms.consumer.budget)
         else:
@@ -196,7 +196,7 @@ class Going:
 
     def _ask(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
-        yield Invoke(self._room.purse.check, blocking=True)
+        yield Act(self._room.purse.check)
         self._heard, self._is_out = [], True
         state = self._patience.asked(state)
         asked = loop.generate(state, stream=stream or on_chunk is not None)
@@ -248,7 +248,7 @@ class Going:
         """Record what came before it failed, and how the turn ended."""
         try:
             if (pending := self._pending) is not None:
-                yield Invoke(self._room.recorder.record, (self.turn, pending), blocking=True)
+                yield Act(self._room.recorder.record, (self.turn, pending))
                 if pending.state is not TurnState.OPEN:
                     return  # it was over
             yield from self._record(self._rest(), status=self._outcome(error))
@@ -316,7 +316,7 @@ class Going:
             attempts=attempts,
         )
         self._pending = whole
-        yield Invoke(self._room.recorder.record, (self.turn, whole), blocking=True)
+        yield Act(self._room.recorder.record, (self.turn, whole))
         self._pending = None
 
 

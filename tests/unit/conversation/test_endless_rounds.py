@@ -14,7 +14,8 @@ NONE: dict[str, Any] = {"chat_completions": "none", "responses": "none", "anthro
 
 
 def calling(received, *calls):
-    return Answer(calls=tuple((f"c{n}", *call) for n, call in enumerate(calls)))
+    made: Any = tuple((f"c{n}", *call) for n, call in enumerate(calls))
+    return Answer(calls=made)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
