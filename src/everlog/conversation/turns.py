@@ -24,7 +24,7 @@ from everlog.conversation.bench import Bench
 from everlog.conversation.carrying import carried
 from everlog.conversation.entry import Entry
 from everlog.conversation.options import Options
-from everlog.conversation.overhearing import overheard
+from everlog.conversation.overhearing import Heard, overheard
 from everlog.conversation.partners import as_messages, beside, state_of
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
 from everlog.conversation.patience import Patience
@@ -36,7 +36,7 @@ from everlog.conversation.units import Piece, Turn
 from everlog.errors import Cancelled, ContextTooLong
 from everlog.log import TurnState
 from everlog.messages import Message
-from everlog.protocols.exchange import Said, Usage
+from everlog.protocols.exchange import Said, Usage, said
 
 _logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Going:
         self._terms: Terms | None = None
         self._is_out = False
         """Whether nobody said yet what became of the last request."""
-        self._heard: list[str] = []
+        self._heard = Heard()
         self._was_too_long = False
         self._is_kept = False
         """Whether it failed, and is recorded as far as it came."""
@@ -129,7 +129,7 @@ class Going:
 
     def _enter(self) -> Program[None]:
         yield from self._entry.enter(self, self.turn, is_resumed=self._is_resumed)
-        self._heard, self._is_out, self._is_kept, self._pending = [], False, False, None
+        self._heard, self._is_out, self._is_kept, self._pending = Heard(), False, False, None
         if not self._is_resumed:
             self._room.recollection.begin()
             self._state.approvals.forget()
@@ -197,32 +197,34 @@ class Going:
     def _ask(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
         yield Act(self._room.purse.check)
-        self._heard, self._is_out = [], True
-        state = self._patience.asked(state)
-        asked = loop.generate(state, stream=stream or on_chunk is not None)
         try:
-            return (yield from overheard(asked, self._heard, on_chunk))
+            return (yield from self._asked(state, stream, on_chunk))
         except ContextTooLong:
             if self._was_too_long or self._context is None:
                 raise
         yield from self._record(Piece(), status="failed")
         self._was_too_long = True
         try:
-            state = self._patience.asked((yield from self._prepare()))
+            state = yield from self._prepare()
         finally:
             self._was_too_long = False
-        self._is_out = True
-        asked = loop.generate(state, stream=stream or on_chunk is not None)
+        return (yield from self._asked(state, stream, on_chunk))
+
+    def _asked(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
+        self._heard, self._is_out = Heard(), True
+        asked = loop.generate(self._heard.listen(self._patience.asked(state)), stream=stream or on_chunk is not None)
         return (yield from overheard(asked, self._heard, on_chunk))
 
     def _record_reply(self, reply: ChatMessage) -> Program[None]:
+        broken = tuple(map(self._room.redact, self._heard.broken))
         parts = of_reply(
             reply.said,
             tools=self._toolbox.names,
-            position=self.turn.next,
+            position=self.turn.next + len(broken),
             numbers=self._numbers,
             redact=self._room.redact,
         )
+        parts = replace(parts, entries=(*broken, *parts.entries), said=(*said(broken), *parts.said))
         ended = TurnState.PARTIAL if reply.finish == "length" else TurnState.COMPLETE
         state = TurnState.OPEN if reply.calls else ended
         self._told += 1
@@ -292,10 +294,9 @@ class Going:
         """Return what came of the last reply: all of it, if it failed only after that, or the words that were handed out."""
         if replies:
             names = self._toolbox.names
-            said = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in names)
-            return [Said(messages=said)] if said else []
-        words = "".join(self._heard)
-        return [Said(messages=(Message(kind="assistant", text=words),))] if words else []
+            kept = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in names)
+            return list(said((*self._heard.broken, *kept)))
+        return list(said(self._heard.said))
 
     def _outcome(self, error: BaseException) -> Status | None:
         if not self._is_out:
@@ -311,7 +312,7 @@ class Going:
             terms=self._terms,
             context=self._context,
             status=status,
-            model=self._state.route.name,
+            model=self._heard.model or self._state.route.name,
             usage=usage,
             attempts=attempts,
         )

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from everlog import TurnState
-from everlog.testing.upstream import Answer
-from tests.unit.conversation.remembering import Remembering
+from everlog import ProviderTrouble, TurnState
+from everlog.testing.upstream import Answer, Broken
+from tests.unit.conversation.remembering import PROTOCOLS, Remembering
 from tests.unit.conversation.test_trouble import texts
 
 COMPLETE, PARTIAL = TurnState.COMPLETE, TurnState.PARTIAL
@@ -62,3 +62,39 @@ def test_a_turn_goes_on_where_all_threads_of_its_loop_are_busy(memory):
 
     assert made._runner.run(run()).text == "1"
     made.close()
+
+
+SECOND = "gpt-5.6-luna"
+
+
+@pytest.mark.parametrize("calls", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_words_of_a_model_that_broke_off_stand_apart_from_the_answer_of_the_next(remembering, protocol, calls):
+    events = 8 if protocol == "responses" else 4
+    second = Answer(thinking="Hm.", calls=(("z", "zoom", {"id": 0}),)) if calls else SEA
+    broken = Broken(answer=Answer(text="It is warm, I think."), events=events)
+    made = remembering(broken, second, SEA, SEA, protocol=protocol)
+    made.chat.with_fallbacks(f"openai/{SECOND}")
+    handed_out = made.stream("When?")
+    words = handed_out.removesuffix(SEA.text)
+    assert words
+    assert "It is warm, I think.".startswith(words)
+    assert made.logged == [("user", "When?"), ("assistant", words), ("assistant", SEA.text)]
+    assert [one.message.model for one in made.memory.thread.entries()][1:] == [
+        "m-1",
+        "m-1" if calls else SECOND,
+    ]
+    assert made.states == [COMPLETE]
+    made.again()
+    made.turn("Really?")
+    assert str(made.bodies[-1]).count(SEA.text) == 1
+
+
+def test_words_of_two_models_that_broke_off_are_two_entries(remembering):
+    made = remembering(*[Broken(answer=SEA, events=events) for events in (4, 6)])
+    made.chat.with_fallbacks(f"openai/{SECOND}")
+    with pytest.raises(ProviderTrouble):
+        made.stream("When?")
+    assert [kind for kind, _ in made.logged] == ["user", "assistant", "assistant"]
+    assert all(SEA.text.startswith(text) and text for kind, text in made.logged if kind == "assistant")
+    assert made.states == [PARTIAL]
