@@ -8,6 +8,7 @@ from everlog.chat.effects import Act, Program, Sleep
 from everlog.clock import monotonic
 from everlog.conversation.bench import Bench, Parked
 from everlog.conversation.gate import PLACES, Ticket
+from everlog.conversation.pace import Pace, Watch
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.units import Turn
 from everlog.errors import Busy, Erased, Mistake
@@ -28,6 +29,7 @@ class Entry:
         self._names = names
         self._wait_s = wait_s
         self._close = close
+        self.pace = Pace()
         self._inside = threading.Lock()
         """Held from the moment on when the turn is in."""
 
@@ -38,8 +40,9 @@ class Entry:
             Busy: it is not, for too long.
             PendingCalls: another turn waits for somebody to approve its calls.
         """
-        until, pause = monotonic() + self._wait_s, FIRST_PAUSE_S
-        while not (PLACES.take(self._names) and (yield from self._begin(parked, turn, is_resumed))):
+        until, pause, watch = monotonic() + self._wait_s, FIRST_PAUSE_S, Watch()
+        while not (PLACES.take(self._names, self.pace) and (yield from self._begin(parked, turn, is_resumed))):
+            watch.refuse_oneself(PLACES.taken_by(self._names), self._recorder.key)
             if monotonic() >= until:
                 raise Busy(
                     f"another turn of thread {self._recorder.key!r} is under way and did not end within "
@@ -48,6 +51,7 @@ class Entry:
             yield Sleep(pause, Cancel())
             pause = min(LONGEST_PAUSE_S, pause * 2)
         self._inside.acquire()
+        self.pace.run()
         self._bench.rise(parked)
 
     def exit(self, turn: Turn) -> Program[None]:
@@ -60,6 +64,7 @@ class Entry:
 
     def break_off(self, turn: Turn, error: BaseException) -> None:
         """Let go of everything where nothing more can be waited for: an act may be under way, and hold up an event loop."""
+        self.pace.end()
         if isinstance(error, GeneratorExit):
             self.leave(turn)
         else:
@@ -67,6 +72,7 @@ class Entry:
 
     def leave(self, turn: Turn) -> None:
         """Let go of everything, here, and once."""
+        self.pace.end()
         try:
             self._inside.release()
         except RuntimeError:  # another thread is at it

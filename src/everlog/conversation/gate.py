@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from functools import partial
 
+from everlog.conversation.pace import Pace
 from everlog.errors import EverlogError
 from everlog.memory.interface import Subject
 from everlog.pump.claim import Lease, LeaseLost, claim, finish, is_leased, marks, renew, this_worker
@@ -31,24 +32,30 @@ class Places:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: set[Hashable] = set()
+        self._taken: dict[Hashable, Pace | None] = {}
         self._process = os.getpid()
 
-    def take(self, names: Iterable[Hashable]) -> bool:
-        """Take all of the names, or none."""
+    def take(self, names: Iterable[Hashable], pace: Pace | None = None) -> bool:
+        """Take all of the names, or none; `pace` tells others how it goes."""
         wanted = set(names)
         if self._process != os.getpid():  # a fork has none of the turns of its parent
-            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), set()
+            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), {}
         with self._lock:
-            if wanted & self._taken:
+            if wanted & self._taken.keys():
                 return False
-            self._taken |= wanted
+            self._taken.update(dict.fromkeys(wanted, pace))
             return True
 
     def leave(self, names: Iterable[Hashable]) -> None:
         """Leave what was taken."""
         with self._lock:
-            self._taken -= set(names)
+            for name in names:
+                self._taken.pop(name, None)
+
+    def taken_by(self, names: Iterable[Hashable]) -> Pace | None:
+        """Return how that goes which has taken one of the names; None if that is free, or unknown."""
+        with self._lock:
+            return next((found for name in names if (found := self._taken.get(name)) is not None), None)
 
 
 PLACES = Places()

@@ -7,6 +7,7 @@ from everlog.chat.effects import Emit, Invoke, Program
 from everlog.chat.loop import Fallback, OnChunk
 from everlog.chat.message import Chunk
 from everlog.chat.state import State
+from everlog.conversation.pace import Pace
 from everlog.messages import Message
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def _message(words: str, model: str | None) -> Message:
     return Message(kind="assistant", text=words, model=None if model is None else model.partition("/")[2])
 
 
-def overheard(program: Program[T], heard: Heard, on_chunk: OnChunk | None) -> Program[T]:
+def overheard(program: Program[T], heard: Heard, on_chunk: OnChunk | None, pace: Pace) -> Program[T]:
     """Run a program; words that it emits are noted in `heard`, and go to `on_chunk` if there is one."""
     answer: Any = None
     error: BaseException | None = None
@@ -61,7 +62,12 @@ def overheard(program: Program[T], heard: Heard, on_chunk: OnChunk | None) -> Pr
                 heard.add(effect.value.text)
                 effect = effect if on_chunk is None else Invoke(on_chunk, (effect.value,))
             try:
-                answer = yield effect
+                if isinstance(effect, Emit):
+                    pace.hand_out()
+                    answer = yield effect
+                    pace.run()
+                else:
+                    answer = yield effect
             except GeneratorExit:
                 program.close()
                 raise

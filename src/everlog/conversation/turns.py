@@ -213,7 +213,7 @@ class Going:
     def _asked(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         self._heard, self._is_out = Heard(), True
         asked = loop.generate(self._heard.listen(self._patience.asked(state)), stream=stream or on_chunk is not None)
-        return (yield from overheard(asked, self._heard, on_chunk))
+        return (yield from overheard(asked, self._heard, on_chunk, self._entry.pace))
 
     def _record_reply(self, reply: ChatMessage) -> Program[None]:
         broken = tuple(map(self._room.redact, self._heard.broken))

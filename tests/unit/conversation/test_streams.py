@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from everlog import ProviderTrouble, TurnState
+from everlog import Busy, ProviderTrouble, TurnState, tool
 from everlog.testing.upstream import Answer, Broken
 from tests.unit.conversation.remembering import PROTOCOLS, Remembering
 from tests.unit.conversation.test_trouble import texts
@@ -98,3 +98,93 @@ def test_words_of_two_models_that_broke_off_are_two_entries(remembering):
     assert [kind for kind, _ in made.logged] == ["user", "assistant", "assistant"]
     assert all(SEA.text.startswith(text) and text for kind, text in made.logged if kind == "assistant")
     assert made.states == [PARTIAL]
+
+
+def begun(made):
+    """A stream of which one piece was read."""
+    stream = made.memory.stream("one")
+    if made.driver == "sync":
+        next(stream)
+        return stream
+
+    async def run():
+        await anext(stream)
+
+    made._runner.run(run())
+    return stream
+
+
+def test_a_turn_that_would_wait_for_a_stream_which_its_own_thread_reads_says_so_at_once(memory):
+    made = Remembering("sync", memory, SEA, *texts("2"), wait_s=600)
+    stream = begun(made)
+    with pytest.raises(Busy, match="a stream of thread 'k' was begun here and is not read to its end"):
+        made.turn("two")
+    assert "".join(chunk.text for chunk in stream)
+    assert made.turn("two").text == "2"
+    assert [text for kind, text in made.logged if kind == "user"] == ["one", "two"]
+    made.close()
+
+
+def test_a_turn_that_would_wait_for_a_stream_which_its_own_task_reads_says_so_at_once(memory):
+    made = Remembering("async", memory, SEA, *texts("2"), wait_s=600)
+
+    async def run():
+        stream = made.memory.stream("one")
+        await anext(stream)
+        with pytest.raises(Busy, match="a stream of thread 'k' was begun here"):
+            await made.memory.turn("two")
+        await stream.aclose()
+        return await made.memory.turn("two")
+
+    assert made._runner.run(run()).text == "2"
+    assert made.states == [PARTIAL, COMPLETE]
+    made.close()
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+def test_a_turn_waits_for_a_stream_that_others_read(memory, driver):
+    made = Remembering(driver, memory, SEA, *texts("2"), wait_s=600)
+
+    async def on_loop():
+        stream = made.memory.stream("one")
+        await anext(stream)
+        second = asyncio.create_task(made.memory.turn("two"))
+        await asyncio.sleep(0)
+        assert [chunk async for chunk in stream]
+        return await second
+
+    def in_threads():
+        stream = begun(made)
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(made.turn, "two")
+            assert list(stream)
+            return second.result(20)
+
+    reply = in_threads() if driver == "sync" else made._runner.run(on_loop())
+    assert reply.text == "2"
+    assert made.states == [COMPLETE, COMPLETE]
+    made.close()
+
+
+def test_a_stream_that_nobody_has_any_more_holds_no_turn_up(memory):
+    made = Remembering("sync", memory, SEA, *texts("2"), wait_s=600)
+    begun(made)
+    assert made.turn("two").text == "2"
+    assert made.states == [PARTIAL, COMPLETE]
+    made.close()
+
+
+def test_a_tool_that_takes_a_turn_of_its_own_thread_is_told_that_it_would_wait_for_itself(remembering):
+    async def on_loop() -> str:
+        """Ask."""
+        return str((await made.memory.turn("inside")).text)
+
+    def blocking() -> str:
+        """Ask."""
+        return str(made.memory.turn("inside").text)
+
+    made = remembering(lambda received: Answer(calls=(("c", "ask", {}),)), wait_s=600)
+    made.chat.with_tools(tool(name="ask")(blocking if made.driver == "sync" else on_loop))
+    with pytest.raises(Busy, match="it would wait for itself"):
+        made.turn("one")
+    assert [text for kind, text in made.logged if kind == "user"] == ["one"]
