@@ -286,6 +286,31 @@ def test_what_waits_of_a_user_who_was_erased_by_another_process_is_dropped_and_t
     assert [one.text for one in memory.thread.entries() if one.kind == "user" and one.text] == ["more"]
 
 
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_waits_in_another_process_of_a_user_who_is_erased_is_not_stored_later(database, attach, opens):
+    memory = attach(database.open(), user="u")
+    other = attach(database.open(), user="v", key="other")
+    for one in (memory, other):
+        one.turn("before")
+    with away():
+        memory.turn(SECRET)
+        other.turn("of v")
+        if opens:
+            memory.turn(f"more of {SECRET}")
+    for path in beside(database):
+        path.unlink()  # as where the other process writes it a moment later
+    receipt = Everlog(database.open()).erase(user="u")
+    assert "u" not in (receipt.subject, receipt.wrapper)
+    with pytest.raises(Erased, match=f"{4 if opens else 2} messages"):
+        memory.turn("first")
+    memory.turn("after")
+    other.turn("after")
+    assert [one.text for one in memory.thread.entries() if one.text and one.kind == "user"] == ["after"]
+    assert [one.text for one in other.thread.entries() if one.kind == "user"] == ["before", "of v", "after"]
+    assert memory.status().waiting == 0
+    assert not any(SECRET in one.text for one in memory.thread.entries())
+
+
 @pytest.mark.parametrize("what", ["thread", "user", "tenant"])
 def test_an_erasure_reaches_what_waits_beside_the_database(database, attach, what):
     if database.engine == "postgresql":

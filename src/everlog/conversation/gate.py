@@ -10,7 +10,9 @@ import threading
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from functools import partial
+from time import sleep
 
+from everlog.clock import monotonic
 from everlog.conversation.pace import Pace
 from everlog.errors import EverlogError
 from everlog.memory.interface import Subject
@@ -20,6 +22,9 @@ from everlog.store import Store, Unit
 LEASE_S = 24.0
 """How long a thread stays taken if the machine that holds it goes away, or cannot let go of it: less than others wait."""
 RENEW_S = 7.0
+
+FIRST_RELEASE_S, LONGEST_RELEASE_S = 0.05, 1.0
+"""How long until it is tried again to let go of a thread, where that failed: others wait for it."""
 
 TURN = "turn"
 """The name under which the lease stands among those of memories."""
@@ -115,12 +120,13 @@ def leave(unit: Unit, lease: Lease) -> None:
 
 
 class Heartbeat:
-    """Renews the lease of one turn, in a thread of its own, until it is stopped."""
+    """Renews the lease of one turn, in a thread of its own, until it is stopped, or has let go of it."""
 
     def __init__(self, store: Store, lease: Lease) -> None:
         self._store = store
         self._lease = lease
         self._stopped = threading.Event()
+        self._lets_go = False
         self._thread = threading.Thread(target=self._beat, name="everlog-turn", daemon=True)
         self._thread.start()
 
@@ -128,7 +134,24 @@ class Heartbeat:
         """Renew no more."""
         self._stopped.set()
 
+    def let_go(self) -> None:
+        """Renew no more, and let go of the lease as soon as the database takes that; the fence keeps it from taking another."""
+        self._lets_go = True
+        self._stopped.set()
+
     def _beat(self) -> None:
+        self._renew()
+        until, pause = monotonic() + self._lease.seconds, FIRST_RELEASE_S
+        while self._lets_go and monotonic() < until and not self._store.is_closed:
+            sleep(pause)
+            try:
+                self._store.write(self._lease.subject.tenant, partial(leave, lease=self._lease), name="turn.release")
+            except EverlogError:
+                pause = min(LONGEST_RELEASE_S, pause * 2)
+            else:
+                return
+
+    def _renew(self) -> None:
         while not self._stopped.wait(RENEW_S):
             try:
                 self._store.write(self._lease.subject.tenant, partial(hold, lease=self._lease), name="turn.renew")

@@ -187,12 +187,15 @@ def put(unit: Unit, thread: str, waiting: Waiting, mode: Mode, lease: Lease) -> 
     The rest of a turn that others went past is a turn of its own.
 
     Raises:
-        Erased: the thread, or the turn, was erased.
+        Erased: the thread, the turn, or who said it, was erased.
         LeaseLost: another process took the thread over.
     """
     row, turn = log.load(unit, thread), waiting.turn
     gate.hold(unit, lease)
     if not turn.more:
+        user, said_at = turn.origin.user, turn.messages[0].at
+        if user is not None and said_at is not None and log.was_erased(unit, user, said_at):
+            raise Erased("who said this was erased while it waited")
         appended = log.append(unit, row, [turn])
         if not appended.repeated:
             log.close_open(unit, row)  # the one before, as the thread was

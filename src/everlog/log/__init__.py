@@ -13,7 +13,7 @@ from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
-from everlog.log.receipts import Receipt, Target, receipts
+from everlog.log.receipts import Receipt, Target, receipts, was_erased
 from everlog.log.sessions import answer, answered, join, members
 from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
@@ -124,4 +124,5 @@ __all__ = [
     "variant",
     "variants",
     "verify",
+    "was_erased",
 ]
