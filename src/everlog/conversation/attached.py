@@ -23,13 +23,15 @@ from everlog.conversation.pumping import Pump, memory_of
 from everlog.conversation.recollection import Recollection
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.rolling import Rolling
+from everlog.conversation.room import Room
 from everlog.conversation.spending import Purse
 from everlog.conversation.status import MemoryStatus
 from everlog.conversation.thread import Thread
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.tree import Tree
 from everlog.conversation.trouble import PASSES, Trouble
-from everlog.conversation.turns import Going, Room
+from everlog.conversation.turns import Going
+from everlog.conversation.undecided import undecided
 from everlog.conversation.units import Turn
 from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import NewTurn, Spent, TurnState
@@ -172,7 +174,7 @@ class Attached:
 
     def _pending(self) -> list[ToolCall]:
         waiting = self._room.bench.turn
-        return list(waiting.undecided) if isinstance(waiting, Going) else self._recorder.undecided()
+        return list(waiting.undecided) if isinstance(waiting, Going) else undecided(self._recorder.database, self.key)
 
     def _status(self) -> MemoryStatus:
         context = self._room.recollection.context

@@ -1,5 +1,6 @@
 """Hearing what a program hands out, so that what came of an answer that broke off can be kept."""
 
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from everlog.chat.message import Chunk
 from everlog.chat.state import State
 from everlog.conversation.pace import Pace
 from everlog.messages import Message
+from everlog.protocols.exchange import Said, said
 
 T = TypeVar("T")
 
@@ -33,12 +35,17 @@ class Heard:
         """Note words that are handed out."""
         self._words.append(words)
 
-    @property
-    def said(self) -> list[Message]:
-        """All of it, where nothing more comes."""
-        words = "".join(self._words)
-        last = [_message(words, self.model)] if words else []
-        return [*self.broken, *last]
+    def rest(self, replies: Sequence[Said], ours: Collection[str]) -> list[Said]:
+        """Return what came of the answer where nothing more comes: the words, or all of a reply if it failed only after that.
+
+        Calls of tools that are `ours` are left out.
+        """
+        if replies:
+            last = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in ours)
+        else:
+            words = "".join(self._words)
+            last = (_message(words, self.model),) if words else ()
+        return list(said((*self.broken, *last)))
 
     def _replaced(self, fallback: Fallback) -> None:
         if words := "".join(self._words):

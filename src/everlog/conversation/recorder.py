@@ -14,7 +14,6 @@ from functools import partial
 from everlog import context as contexts
 from everlog import log
 from everlog.chat.ledger import NOTHING, Attempt
-from everlog.chat.tools import ToolCall
 from everlog.clock import new_id
 from everlog.context import Context, Mode, Terms
 from everlog.conversation import gate, units
@@ -23,7 +22,6 @@ from everlog.conversation.holding import Holding
 from everlog.conversation.reach import Reach
 from everlog.conversation.spool import Spool, Waiting
 from everlog.conversation.trouble import PASSES, Trouble
-from everlog.conversation.undecided import undecided
 from everlog.conversation.units import Piece, Turn
 from everlog.errors import Busy, Erased, EverlogError, Mistake, StoreUnavailable
 from everlog.log import NewTurn, TurnState
@@ -202,13 +200,6 @@ class Recorder:
         turn.number, turn.at, turn.next, turn.held = opened.turn, opened.first, row.next, held
         turn.said = row.next - opened.first - 1
         return turn
-
-    def undecided(self) -> list[ToolCall]:
-        """Return the calls that the turn waits for which the thread was left in; none where the database is away."""
-        try:
-            return self.database.reach(lambda: self.store.read(self.tenant, partial(undecided, key=self.key)))
-        except PASSES:
-            return []
 
     def prepare(self, turn: Turn, terms: Terms) -> Context | None:
         """Compile the next request; None if that is to be done without the database."""

@@ -5,8 +5,7 @@ database are effects too. However it ends, the log says what was said: a reply t
 """
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everlog.chat import loop, rounds
 from everlog.chat.async_chat import AsyncChat
@@ -20,41 +19,20 @@ from everlog.chat.tools import ToolCall
 from everlog.context import Context, Held, Terms
 from everlog.context.values import Status
 from everlog.conversation import again, asking
-from everlog.conversation.bench import Bench
 from everlog.conversation.carrying import carried
 from everlog.conversation.entry import Entry
-from everlog.conversation.options import Options
 from everlog.conversation.overhearing import Heard, overheard
 from everlog.conversation.partners import as_messages, beside, state_of
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
 from everlog.conversation.patience import Patience
-from everlog.conversation.recollection import Recollection
-from everlog.conversation.recorder import Recorder
-from everlog.conversation.spending import Purse
+from everlog.conversation.room import Room
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.units import Piece, Turn
 from everlog.errors import Cancelled, ContextTooLong
 from everlog.log import TurnState
-from everlog.messages import Message
 from everlog.protocols.exchange import Said, Usage, said
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """What the turns of one memory share."""
-
-    options: Options
-    recorder: Recorder
-    recollection: Recollection
-    purse: Purse
-    redact: Callable[[Message], Message]
-    allow: Callable[[Chat | AsyncChat], object]
-    """Makes sure that a chat may be asked: it may have been changed since it was looked at last."""
-    bench: Bench
-    place: Hashable
-    """The thread, as this process knows it."""
 
 
 class Going:
@@ -272,7 +250,8 @@ class Going:
         """Return what was said and is not recorded yet; what may not be stored is left out."""
         fresh = self._state.messages[self._told :]
         results = [one.said for one in fresh if one.role == "tool"]
-        broken = self._broken([one.said for one in fresh if one.role == "assistant"]) if self._is_out else []
+        replies = [one.said for one in fresh if one.role == "assistant"]
+        broken = self._heard.rest(replies, self._toolbox.names) if self._is_out else []
         self._room.recollection.add([*results, *broken])
         try:
             parts = of_results(
@@ -289,14 +268,6 @@ class Going:
             parts = Parts((), ())
         is_answered = bool(parts.entries or self.turn.said)
         return _piece(parts, TurnState.PARTIAL if is_answered else TurnState.ABORTED)
-
-    def _broken(self, replies: Sequence[Said]) -> list[Said]:
-        """Return what came of the last reply: all of it, if it failed only after that, or the words that were handed out."""
-        if replies:
-            names = self._toolbox.names
-            kept = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in names)
-            return list(said((*self._heard.broken, *kept)))
-        return list(said(self._heard.said))
 
     def _outcome(self, error: BaseException) -> Status | None:
         if not self._is_out:

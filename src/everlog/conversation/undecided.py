@@ -1,14 +1,28 @@
 """What a turn that was left open waits for, as the log says it: also for a process that did not begin the turn."""
 
+from functools import partial
+
 from everlog import log
 from everlog.chat.tools import ToolCall
 from everlog.conversation import gate
+from everlog.conversation.reach import Reach
+from everlog.conversation.trouble import PASSES
 from everlog.messages import Call
 from everlog.store import Unit
 
 
-def undecided(unit: Unit, key: str) -> list[ToolCall]:
-    """Return the calls without a result of the turn that a thread was left in; none while somebody is at it."""
+def undecided(database: Reach, key: str) -> list[ToolCall]:
+    """Return the calls without a result of the turn that a thread was left in.
+
+    None while somebody is at it, or while the database is away.
+    """
+    try:
+        return database.reach(lambda: database.store.read(database.tenant, partial(_undecided, key=key)))
+    except PASSES:
+        return []
+
+
+def _undecided(unit: Unit, key: str) -> list[ToolCall]:
     thread = log.known(unit, key)
     if thread is None:
         return []
