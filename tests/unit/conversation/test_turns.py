@@ -481,6 +481,22 @@ def test_a_memory_of_a_thread_that_was_erased_is_over(remembering):
 
 
 @pytest.mark.parametrize("restarts", [False, True])
+def test_a_note_ends_no_turn_that_waits(remembering, restarts):
+    made = remembering(Answer(calls=(("b1", "book", {"city": "Roscoff"}),)), Answer(text="Booked."))
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    made.turn("Book it.")
+    made.memory.thread.append("note", "Ann looks at it")
+    assert made.states == [OPEN]
+    if restarts:
+        made.again()
+        made.chat.with_tools(tool(requires_approval=True)(book))
+    made.chat.approve("b1")
+    assert made.do("resume").text == "Booked."
+    made.memory.thread.append("note", "Ann has seen it")
+    assert made.states == [COMPLETE]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_somebody_says_to_the_thread_while_a_turn_runs_stops_it_not(remembering, protocol, restarts):
     def relay(words: str) -> str:
