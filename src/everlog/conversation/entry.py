@@ -8,10 +8,10 @@ from everlog.chat.effects import Act, Program, Sleep
 from everlog.clock import monotonic
 from everlog.conversation.bench import Bench, Parked
 from everlog.conversation.gate import PLACES, Ticket
-from everlog.conversation.pace import Pace, Watch
+from everlog.conversation.pace import Pace, Watch, too_late
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.units import Turn
-from everlog.errors import Busy, Erased, Mistake
+from everlog.errors import Erased, Mistake
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
 """How often is looked whether the turn before has ended."""
@@ -42,12 +42,10 @@ class Entry:
         """
         until, pause, watch = monotonic() + self._wait_s, FIRST_PAUSE_S, Watch()
         while not (PLACES.take(self._names, self.pace) and (yield from self._begin(parked, turn, is_resumed))):
-            watch.refuse_oneself(PLACES.taken_by(self._names), self._recorder.key)
+            before = PLACES.taken_by(self._names)
+            watch.refuse_oneself(before, self._recorder.key)
             if monotonic() >= until:
-                raise Busy(
-                    f"another turn of thread {self._recorder.key!r} is under way and did not end within "
-                    f"{self._wait_s:g} s; try again, or give a longer wait_s"
-                )
+                raise too_late(before, self._recorder.key, self._wait_s)
             yield Sleep(pause, Cancel())
             pause = min(LONGEST_PAUSE_S, pause * 2)
         self._inside.acquire()

@@ -30,7 +30,7 @@ class Pace:
 
     def end(self) -> None:
         """Note that nobody has to run it any more."""
-        self.runner = None
+        self.runner, self.is_handing_out = None, False
 
 
 class Watch:
@@ -61,6 +61,18 @@ class Watch:
                 f"a stream of thread {key!r} was begun here and is not read to its end; read on, or close it, before the "
                 "next turn"
             )
+
+
+def too_late(before: Pace | None, key: str, wait_s: float) -> Busy:
+    """Return the error of who waited too long for a turn of this process, or for one of another (None)."""
+    if before is not None and before.is_handing_out:
+        return Busy(
+            f"a stream of thread {key!r} in this process was not read to its end within {wait_s:g} s; read on, or close it, "
+            "before the next turn"
+        )
+    return Busy(
+        f"another turn of thread {key!r} is under way and did not end within {wait_s:g} s; try again, or give a longer wait_s"
+    )
 
 
 def _here() -> tuple[int, object]:

@@ -188,3 +188,13 @@ def test_a_tool_that_takes_a_turn_of_its_own_thread_is_told_that_it_would_wait_f
     with pytest.raises(Busy, match="it would wait for itself"):
         made.turn("one")
     assert [text for kind, text in made.logged if kind == "user"] == ["one"]
+
+
+def test_who_waits_too_long_for_a_stream_that_nobody_reads_on_is_told_what_to_do(memory):
+    made = Remembering("async", memory, SEA, *texts("2"), wait_s=0.05)
+    stream = begun(made)
+    with pytest.raises(Busy, match="in this process was not read to its end within"):
+        made.turn("two")
+    made._runner.run(stream.aclose())
+    assert made.turn("two").text == "2"
+    made.close()
