@@ -98,6 +98,20 @@ def test_with_json_each_turn_is_an_object_and_an_error_of_the_provider_is_not_th
     assert kept(folder, "sea")[2:4] == [("user", "please refuse"), ("user", "two")]
 
 
+def test_retry_asks_again_for_words_that_are_recorded_once(everlog: Everlog):
+    with Upstream([Refused(status=400), Answer(text="Warm.")]) as upstream:
+        options = ("--model", "m-1", "--base-url", upstream.url)
+        done = everlog("chat", *options, "--json", stdin=b"When?\n/retry\n/retry\n")
+    failed, retried, over = documents(done.out)
+    assert (failed["error"], retried["reply"], retried["error"]) == ("BadRequest", "Warm.", None)
+    assert over["error"] == "Mistake"
+    assert "none broke off" in done.err
+    assert [(one["kind"], one["text"]) for one in everlog.good("show", "chat", "--json").json] == [
+        ("user", "When?"),
+        ("assistant", "Warm."),
+    ]
+
+
 def test_what_the_model_opens_is_its_own_and_words_around_it_stand_apart(folder: Everlog, upstream: Upstream):
     folder.good("chat", "--once", "one")
     assert folder.good("chat", "--once", "now zoom").text.splitlines()[0] == "Let me look."

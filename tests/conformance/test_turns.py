@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from everlog import Chat, Damaged, Erased, Everlog, KeyTrouble, MasterKeys, StoreUnavailable
+from everlog import BadRequest, Chat, Damaged, Erased, Everlog, KeyTrouble, MasterKeys, Mistake, StoreUnavailable, tool
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.store import Store
 from everlog.testing import failpoints
-from everlog.testing.upstream import Answer, Upstream
+from everlog.testing.upstream import Answer, Refused, Upstream
 
 SECRET = "the lighthouse of Roscoff"
 DOWN = StoreUnavailable("the disk is gone")
@@ -286,6 +286,31 @@ def test_what_waits_of_a_user_who_was_erased_by_another_process_is_dropped_and_t
     assert [one.text for one in memory.thread.entries() if one.kind == "user" and one.text] == ["more"]
 
 
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_waits_in_another_process_of_a_user_who_is_erased_is_not_stored_later(database, attach, opens):
+    memory = attach(database.open(), user="u")
+    other = attach(database.open(), user="v", key="other")
+    for one in (memory, other):
+        one.turn("before")
+    with away():
+        memory.turn(SECRET)
+        other.turn("of v")
+        if opens:
+            memory.turn(f"more of {SECRET}")
+    for path in beside(database):
+        path.unlink()  # as where the other process writes it a moment later
+    receipt = Everlog(database.open()).erase(user="u")
+    assert "u" not in (receipt.subject, receipt.wrapper)
+    with pytest.raises(Erased, match=f"{4 if opens else 2} messages"):
+        memory.turn("first")
+    memory.turn("after")
+    other.turn("after")
+    assert [one.text for one in memory.thread.entries() if one.text and one.kind == "user"] == ["after"]
+    assert [one.text for one in other.thread.entries() if one.kind == "user"] == ["before", "of v", "after"]
+    assert memory.status().waiting == 0
+    assert not any(SECRET in one.text for one in memory.thread.entries())
+
+
 @pytest.mark.parametrize("what", ["thread", "user", "tenant"])
 def test_an_erasure_reaches_what_waits_beside_the_database(database, attach, what):
     if database.engine == "postgresql":
@@ -326,3 +351,53 @@ def test_a_disk_that_is_full_leaves_no_part_of_a_file_and_stops_no_turn(database
     assert "messages are lost with this process" in caplog.text
     assert memory.status().waiting == 2
     assert [path for path in database.folder.iterdir() if "waiting" in path.name] == []
+
+
+def refused_once() -> Upstream:
+    """A provider that turns the first request down."""
+
+    def script(received: Any) -> Any:
+        return Refused(status=400) if len(refusing.requests) == 1 else numbered(received)
+
+    refusing = Upstream(script)
+    return refusing
+
+
+def speaking(store: Store, upstream: Upstream, *tools: Any) -> Any:
+    """A memory of the thread, as a process of its own would have it."""
+    config = ChatConfig(base_urls={"openai": upstream.url}, environ={}, retry=Retry(retries=0))
+    chat = Chat("m-1", provider="openai", protocol="chat_completions", assume_model_exists=True, config=config)
+    return Everlog(store).attach(chat.with_tools(*tools), key="k", budget=1_200, pump="none")
+
+
+def test_a_turn_that_failed_in_one_process_is_asked_for_again_in_another(database):
+    with refused_once() as upstream:
+        with pytest.raises(BadRequest):
+            speaking(database.open(), upstream).turn(SECRET)
+        again = speaking(database.open(), upstream)
+        assert again.resume().text.startswith(f"Answer to {SECRET}")
+        assert [one.kind for one in again.thread.entries()] == ["user", "assistant"]
+        with pytest.raises(Mistake, match="no turn waits"):
+            speaking(database.open(), upstream).resume()
+        assert [part.faults for part in again.thread.verify() if part.faults] == []
+
+
+def test_calls_that_wait_and_words_of_others_are_seen_in_every_process(database):
+    @tool(requires_approval=True)
+    def book(city: str) -> str:
+        """Book a room."""
+        Everlog(database.open()).thread("k").append("user", "I come too")
+        return f"booked {city}"
+
+    script = [Answer(calls=(("c", "book", {"city": "Roscoff"}),)), Answer(text="Booked.")]
+    with Upstream(script) as upstream:
+        assert speaking(database.open(), upstream, book).turn("Book.").calls
+        again = speaking(database.open(), upstream, book)
+        assert again.status().is_open
+        for call in again.pending():
+            again.chat.approve(call)
+        assert again.resume().text == "Booked."
+        kinds = [one.kind for one in again.thread.entries()]
+        assert kinds == ["user", "tool_call", "user", "tool_result", "assistant"]
+        assert not again.status().is_open
+        assert [part.faults for part in again.thread.verify() if part.faults] == []

@@ -11,10 +11,12 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
+from everlog.chat.acts import acted
 from everlog.chat.batches import BackgroundBatch, LoopBatch, ThreadBatch
 from everlog.chat.cancel import Cancel
 from everlog.chat.effects import (
     Abandoned,
+    Act,
     Begin,
     Close,
     Drop,
@@ -55,7 +57,12 @@ class SyncDriver:
                 effect = program.send(answer) if error is None else program.throw(error)
                 answer, error = None, None
                 if type(effect) is Emit:
-                    yield effect.value
+                    try:
+                        yield effect.value
+                    except BaseException:  # nobody reads on, or what is thrown in is to come out again
+                        with contextlib.suppress(Abandoned):
+                            self._go_on(program, Abandoned())
+                        raise
                 else:
                     try:
                         answer = self._perform(effect)
@@ -64,10 +71,6 @@ class SyncDriver:
         except StopIteration as end:
             result: T = end.value
             return result
-        except GeneratorExit:
-            with contextlib.suppress(Abandoned):
-                self._go_on(program, Abandoned())
-            raise
 
     def _go_on(self, program: Program[T], error: BaseException | None) -> T:
         """Run a program to its end; first, an error is raised where it stands."""
@@ -93,6 +96,8 @@ class SyncDriver:
             case Invoke():
                 result = effect.function(*effect.args, **effect.kwargs)
                 return in_background(result) if inspect.isawaitable(result) else result
+            case Act():
+                return effect.function(*effect.args)
             case Send():
                 return self._http.send(effect.request, effect.cancel, stream=effect.stream)
             case Close():
@@ -142,7 +147,12 @@ class AsyncDriver:
                 effect = program.send(answer) if error is None else program.throw(error)
                 answer, error = None, None
                 if type(effect) is Emit:
-                    yield effect.value
+                    try:
+                        yield effect.value
+                    except BaseException:  # nobody reads on, or what is thrown in is to come out again
+                        with contextlib.suppress(Abandoned):
+                            await self._go_on(program, Abandoned())
+                        raise
                 else:
                     try:
                         answer = await self._perform(effect)
@@ -151,10 +161,6 @@ class AsyncDriver:
         except StopIteration as end:
             if done is not None:
                 done(end.value)
-        except GeneratorExit:
-            with contextlib.suppress(Abandoned):
-                await self._go_on(program, Abandoned())
-            raise
 
     async def _go_on(self, program: Program[T], error: BaseException | None) -> T:
         """Run a program to its end; first, an error is raised where it stands."""
@@ -179,6 +185,8 @@ class AsyncDriver:
                 return None
             case Invoke():
                 return await _called(effect)
+            case Act():
+                return await acted(effect.function, *effect.args)
             case Send():
                 return await self._http.send(effect.request, effect.cancel, stream=effect.stream)
             case Close():

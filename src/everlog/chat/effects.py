@@ -114,6 +114,14 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """Do something on a database, in a plain function → its result. Event loops have it done in threads of our own."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """Begin programs beside each other → a batch, which only drivers look into. They may yield every effect but `Emit`."""
 
@@ -153,6 +161,6 @@ class Emit:
     value: Any
 
 
-Effect: TypeAlias = Send | Receive | Close | Sleep | Invoke | Begin | Next | Drop | Emit
+Effect: TypeAlias = Send | Receive | Close | Sleep | Invoke | Act | Begin | Next | Drop | Emit
 
 Program: TypeAlias = Generator[Effect, Any, T]

@@ -50,8 +50,8 @@ def prepare(store: Store, tenant: str, thread: str, terms: Terms) -> Context:
     raise StoreUnavailable("others write to this thread faster than a request for it can be prepared; try again")
 
 
-def look(store: Store, tenant: str, thread: str, terms: Terms) -> Context:
-    """Return what `prepare` would, and keep nothing.
+def look(store: Store, tenant: str, thread: str | None, terms: Terms) -> Context:
+    """Return what `prepare` would, and keep nothing; of a thread that is not there yet (None), what it begins with.
 
     Raises:
         Erased: the thread was erased.
@@ -78,7 +78,7 @@ def hold(unit: Unit, thread: str, terms: Terms, context: Context, held: Sequence
     stored.put_held(unit, thread, terms.consumer.key, context.epoch.n, held)
 
 
-def _compile(unit: Unit, thread: str, terms: Terms) -> "Compiled":
+def _compile(unit: Unit, thread: str | None, terms: Terms) -> "Compiled":
     return compiled(Reading(unit, thread, terms))
 
 

@@ -23,10 +23,10 @@ PAGE = 32
 class Reading:
     """A thread as one unit saw it, for one consumer."""
 
-    def __init__(self, unit: Unit, thread: str, terms: Terms) -> None:
+    def __init__(self, unit: Unit, thread: str | None, terms: Terms) -> None:
         self.unit = unit
         self.terms = terms
-        self.row = log.load(unit, thread)
+        self.row = log.unborn(unit) if thread is None else log.load(unit, thread)
         self.keeper: Keeper = keeper(terms.consumer.mode, unit, self.row)
         self.secret = unit.secret()
         self.head_hash = digest(self.secret, b"head", encode(terms.head.instructions))

@@ -7,10 +7,11 @@ from everlog import context as contexts
 from everlog import log
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
-from everlog.chat.effects import Invoke, Program
+from everlog.chat.effects import Act, Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, user_message
 from everlog.chat.options import refuse_unknown
+from everlog.chat.tools import ToolCall
 from everlog.context import Context
 from everlog.conversation import asking, carrying
 from everlog.conversation.bench import Bench
@@ -23,13 +24,15 @@ from everlog.conversation.pumping import Pump, memory_of
 from everlog.conversation.recollection import Recollection
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.rolling import Rolling
+from everlog.conversation.room import Room
 from everlog.conversation.spending import Purse
 from everlog.conversation.status import MemoryStatus
 from everlog.conversation.thread import Thread
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.tree import Tree
-from everlog.conversation.trouble import Trouble
-from everlog.conversation.turns import Going, Room
+from everlog.conversation.trouble import PASSES, Trouble
+from everlog.conversation.turns import Going
+from everlog.conversation.undecided import undecided
 from everlog.conversation.units import Turn
 from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import NewTurn, Spent, TurnState
@@ -82,8 +85,16 @@ class Attached:
 
     @property
     def tree(self) -> Tree:
-        """The tree memory of the thread."""
-        return self._thread.tree
+        """The tree memory of the thread; empty before the first turn."""
+        return Tree(self._home.store, self._home.name, self._thread_id)
+
+    @property
+    def _thread_id(self) -> str | None:
+        """Our id of the thread; None before its first turn."""
+        try:
+            return self._thread.id
+        except UnknownThread:
+            return None
 
     @property
     def rolling(self) -> Rolling:
@@ -97,7 +108,7 @@ class Attached:
 
     @property
     def is_awaiting_approval(self) -> bool:
-        """Whether a turn waits for somebody to approve a call: `chat.approve(…)`, then `resume()`."""
+        """Whether a turn of this process waits for somebody to approve a call; `pending()` asks the log, too."""
         return self._room.bench.turn is not None
 
     def cancel(self, *, hard: bool = False) -> Self:
@@ -110,7 +121,7 @@ class Attached:
         return self
 
     def _begun(self, text: str | None, files: Any) -> Program[Going]:
-        """Return the turn to run: a new one, or the one that waits."""
+        """Return the turn to run: a new one, or the one that waits or broke off."""
         if text is None and files is None:
             return (yield from self._resumed())
         message = self._home.redact(user_message(text, files).said.messages[0])
@@ -130,7 +141,12 @@ class Attached:
     def _resumed(self) -> Program[Going]:
         if isinstance(waiting := self._room.bench.turn, Going):
             return waiting
-        turn = yield Invoke(self._recorder.left_open, (self._options.origin,), blocking=True)
+        try:
+            turn = yield Act(self._recorder.left_open, (self._options.origin,))
+        except PASSES:
+            if not isinstance(broken := self._room.bench.broken, Going):
+                raise
+            return broken
         return Going(self._room, self._partner.next(), self._toolbox(), turn, is_resumed=True)
 
     def _toolbox(self) -> Toolbox:
@@ -163,7 +179,11 @@ class Attached:
         state = state_of(self._partner.chat)
         takes = asking.takes_tools(state, self._options.past)
         terms = asking.terms_of(beside(state, self._toolbox().tools(takes=takes)), self._options)
-        return contexts.look(self._home.store, self._home.name, self._thread.id, terms)
+        return contexts.look(self._home.store, self._home.name, self._thread_id, terms)
+
+    def _pending(self) -> list[ToolCall]:
+        waiting = self._room.bench.turn
+        return list(waiting.undecided) if isinstance(waiting, Going) else undecided(self._recorder.database, self.key)
 
     def _status(self) -> MemoryStatus:
         context = self._room.recollection.context
@@ -173,7 +193,7 @@ class Attached:
             last_error=self._trouble.last,
             waiting=self._recorder.spool.messages,
             refused=self._recorder.backlog.refused,
-            is_open=self.is_awaiting_approval,
+            is_open=bool(self._pending()),
             epoch=None if context is None else context.epoch.n,
             reason=None if context is None else context.epoch.reason,
             turns_when=None if context is None else context.turns_when,
@@ -195,6 +215,10 @@ class Attached:
     def _forked(self, at: int | None, key: str, title: str | None) -> tuple[Everlog, str, Partner, Options]:
         self._refuse_if_closed()
         thread = self._thread
+        if self._thread_id is None:
+            raise UnknownThread(
+                f"nothing was said in thread {self.key!r} yet, so there is nothing to fork; attach to {key!r} instead"
+            )
         thread.fork(thread.row().next if at is None else at, key, title=title)
         return self._home, key, self._partner.for_fork(), self._options
 

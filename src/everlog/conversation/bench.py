@@ -1,4 +1,4 @@
-"""The place where a turn of a memory waits for somebody to approve its calls."""
+"""The place where a turn of a memory waits: for somebody to approve its calls, or to ask again where it broke off."""
 
 import threading
 from typing import Protocol
@@ -21,6 +21,8 @@ class Bench:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.turn: Parked | None = None
+        self.broken: Parked | None = None
+        """The last turn, if it broke off."""
 
     def refuse(self, turn: Parked) -> None:
         """Make sure that no other turn waits.
@@ -39,8 +41,14 @@ class Bench:
         with self._lock:
             self.turn = turn
 
+    def fall(self, turn: Parked) -> None:
+        """Note that a turn broke off."""
+        with self._lock:
+            self.broken = turn
+
     def rise(self, turn: Parked) -> None:
         """Have a turn wait no longer."""
         with self._lock:
+            self.broken = None
             if self.turn is turn:
                 self.turn = None

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 
 from everlog.chat.cancel import Cancel
-from everlog.chat.effects import Invoke, Program, Sleep
+from everlog.chat.effects import Act, Program, Sleep
 from everlog.clock import monotonic
 from everlog.conversation.bench import Bench, Parked
 from everlog.conversation.gate import PLACES, Ticket
+from everlog.conversation.pace import Pace, Watch, too_late
 from everlog.conversation.recorder import Recorder
 from everlog.conversation.units import Turn
-from everlog.errors import Busy, Erased, Mistake
+from everlog.errors import Erased, Mistake
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
 """How often is looked whether the turn before has ended."""
@@ -28,6 +29,7 @@ class Entry:
         self._names = names
         self._wait_s = wait_s
         self._close = close
+        self.pace = Pace()
         self._inside = threading.Lock()
         """Held from the moment on when the turn is in."""
 
@@ -38,28 +40,29 @@ class Entry:
             Busy: it is not, for too long.
             PendingCalls: another turn waits for somebody to approve its calls.
         """
-        until, pause = monotonic() + self._wait_s, FIRST_PAUSE_S
-        while not (PLACES.take(self._names) and (yield from self._begin(parked, turn, is_resumed))):
+        until, pause, watch = monotonic() + self._wait_s, FIRST_PAUSE_S, Watch()
+        while not (PLACES.take(self._names, self.pace) and (yield from self._begin(parked, turn, is_resumed))):
+            before = PLACES.taken_by(self._names)
+            watch.refuse_oneself(before, self._recorder.key)
             if monotonic() >= until:
-                raise Busy(
-                    f"another turn of thread {self._recorder.key!r} is under way and did not end within "
-                    f"{self._wait_s:g} s; try again, or give a longer wait_s"
-                )
+                raise too_late(before, self._recorder.key, self._wait_s)
             yield Sleep(pause, Cancel())
             pause = min(LONGEST_PAUSE_S, pause * 2)
         self._inside.acquire()
+        self.pace.run()
         self._bench.rise(parked)
 
     def exit(self, turn: Turn) -> Program[None]:
         """Let go of everything."""
         try:
-            yield Invoke(self.leave, (turn,), blocking=True)
+            yield Act(self.leave, (turn,))
         except BaseException as error:  # it may have been cancelled before it began
             self.break_off(turn, error)
             raise
 
     def break_off(self, turn: Turn, error: BaseException) -> None:
         """Let go of everything where nothing more can be waited for: an act may be under way, and hold up an event loop."""
+        self.pace.end()
         if isinstance(error, GeneratorExit):
             self.leave(turn)
         else:
@@ -67,6 +70,7 @@ class Entry:
 
     def leave(self, turn: Turn) -> None:
         """Let go of everything, here, and once."""
+        self.pace.end()
         try:
             self._inside.release()
         except RuntimeError:  # another thread is at it
@@ -86,7 +90,7 @@ class Entry:
         is_in: bool = False
         try:
             self._bench.refuse(parked)
-            is_in = yield Invoke(begin, (turn, ticket), blocking=True)
+            is_in = yield Act(begin, (turn, ticket))
         except BaseException as error:
             if isinstance(error, Mistake | Erased):
                 self._bench.rise(parked)

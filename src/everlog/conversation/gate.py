@@ -10,15 +10,21 @@ import threading
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from functools import partial
+from time import sleep
 
+from everlog.clock import monotonic
+from everlog.conversation.pace import Pace
 from everlog.errors import EverlogError
 from everlog.memory.interface import Subject
-from everlog.pump.claim import Lease, LeaseLost, claim, finish, marks, renew, this_worker
+from everlog.pump.claim import Lease, LeaseLost, claim, finish, is_leased, marks, renew, this_worker
 from everlog.store import Store, Unit
 
 LEASE_S = 24.0
 """How long a thread stays taken if the machine that holds it goes away, or cannot let go of it: less than others wait."""
 RENEW_S = 7.0
+
+FIRST_RELEASE_S, LONGEST_RELEASE_S = 0.05, 1.0
+"""How long until it is tried again to let go of a thread, where that failed: others wait for it."""
 
 TURN = "turn"
 """The name under which the lease stands among those of memories."""
@@ -31,24 +37,30 @@ class Places:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: set[Hashable] = set()
+        self._taken: dict[Hashable, Pace | None] = {}
         self._process = os.getpid()
 
-    def take(self, names: Iterable[Hashable]) -> bool:
-        """Take all of the names, or none."""
+    def take(self, names: Iterable[Hashable], pace: Pace | None = None) -> bool:
+        """Take all of the names, or none; `pace` tells others how it goes."""
         wanted = set(names)
         if self._process != os.getpid():  # a fork has none of the turns of its parent
-            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), set()
+            self._process, self._lock, self._taken = os.getpid(), threading.Lock(), {}
         with self._lock:
-            if wanted & self._taken:
+            if wanted & self._taken.keys():
                 return False
-            self._taken |= wanted
+            self._taken.update(dict.fromkeys(wanted, pace))
             return True
 
     def leave(self, names: Iterable[Hashable]) -> None:
         """Leave what was taken."""
         with self._lock:
-            self._taken -= set(names)
+            for name in names:
+                self._taken.pop(name, None)
+
+    def taken_by(self, names: Iterable[Hashable]) -> Pace | None:
+        """Return how that goes which has taken one of the names; None if that is free, or unknown."""
+        with self._lock:
+            return next((found for name in names if (found := self._taken.get(name)) is not None), None)
 
 
 PLACES = Places()
@@ -96,6 +108,11 @@ def hold(unit: Unit, lease: Lease) -> None:
     renew(unit, lease)
 
 
+def is_taken(unit: Unit, thread: str) -> bool:
+    """Return whether a turn of a thread is under way, in any process."""
+    return is_leased(unit, Subject(tenant=unit.tenant, memory=TURN, key=thread))
+
+
 def leave(unit: Unit, lease: Lease) -> None:
     """Let go of a thread, unless it was lost."""
     with suppress(LeaseLost):
@@ -103,12 +120,13 @@ def leave(unit: Unit, lease: Lease) -> None:
 
 
 class Heartbeat:
-    """Renews the lease of one turn, in a thread of its own, until it is stopped."""
+    """Renews the lease of one turn, in a thread of its own, until it is stopped, or has let go of it."""
 
     def __init__(self, store: Store, lease: Lease) -> None:
         self._store = store
         self._lease = lease
         self._stopped = threading.Event()
+        self._lets_go = False
         self._thread = threading.Thread(target=self._beat, name="everlog-turn", daemon=True)
         self._thread.start()
 
@@ -116,7 +134,24 @@ class Heartbeat:
         """Renew no more."""
         self._stopped.set()
 
+    def let_go(self) -> None:
+        """Renew no more, and let go of the lease as soon as the database takes that; the fence keeps it from taking another."""
+        self._lets_go = True
+        self._stopped.set()
+
     def _beat(self) -> None:
+        self._renew()
+        until, pause = monotonic() + self._lease.seconds, FIRST_RELEASE_S
+        while self._lets_go and monotonic() < until and not self._store.is_closed:
+            sleep(pause)
+            try:
+                self._store.write(self._lease.subject.tenant, partial(leave, lease=self._lease), name="turn.release")
+            except EverlogError:
+                pause = min(LONGEST_RELEASE_S, pause * 2)
+            else:
+                return
+
+    def _renew(self) -> None:
         while not self._stopped.wait(RENEW_S):
             try:
                 self._store.write(self._lease.subject.tenant, partial(hold, lease=self._lease), name="turn.renew")

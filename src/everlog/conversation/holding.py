@@ -52,13 +52,17 @@ class Holding:
 
     def let_go(self, turn: Turn) -> None:
         """Let go of the thread."""
-        if turn.beats is not None:
-            turn.beats.stop()
+        beats = turn.beats
         if turn.lease is not None:
             try:
                 self._reach.write(partial(units.release, lease=turn.lease), name="turn.release")
             except EverlogError:
-                self.retakes = True  # for others it ends by time, or with this process
+                self.retakes = True  # for others it ends when the database is back, by time, or with this process
+                if beats is not None:
+                    beats.let_go()
+                    beats = None
+        if beats is not None:
+            beats.stop()
         turn.lease = turn.beats = None
 
     def drain(self, turn: Turn | None) -> None:

@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Any, Never, Self, TypeVar
 
 from everlog.chat.drivers import AsyncDriver, SyncDriver
-from everlog.chat.effects import Invoke, Program
+from everlog.chat.effects import Act, Effect, Invoke, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage, Chunk
+from everlog.chat.tools import ToolCall
 from everlog.context import Context
 from everlog.conversation.attached import Attached
 from everlog.conversation.costs import Costs
@@ -39,7 +40,7 @@ class Memory(Attached):
     ) -> ChatMessage:
         """Say something and return the answer, once all tools that it called have run.
 
-        Without words and files it goes on with a turn that waits, as `resume` does.
+        Without words and files it goes on with the last turn, as `resume` does.
 
         Args:
             text: the words.
@@ -53,7 +54,7 @@ class Memory(Attached):
             Mistake: there are neither words nor files, or an attachment cannot be read; nothing was recorded.
             PendingCalls: the turn before waits for somebody to approve its calls.
             ProtocolError: the chat speaks another protocol than the required one; nothing was recorded.
-            ProviderTrouble: the model failed, after all retries and fallbacks; what came is kept.
+            ProviderTrouble: the model failed, after all retries and fallbacks; what came is kept, and `resume` asks again.
             SpendCapReached: what may be spent is spent; nothing was asked.
             StoreUnavailable: nothing can be recorded, and too much waits for that already.
             Cancelled: it was cancelled; what came is kept.
@@ -69,8 +70,22 @@ class Memory(Attached):
         return self._driver.stream(self._said(text, with_, stream=True, **misspelt))
 
     def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
-        """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""
+        """Go on with the last turn: one that waits for approvals, or that failed, broke off, or was left by its process.
+
+        The user's words stand in the log once, and words of an answer that broke off stay there before the whole one. Calls
+        that have no result yet run, also one that raised. `stream()` without words does the same.
+
+        Raises:
+            Mistake: the last turn was answered to the end, or there is none.
+        """
         return self._driver.run(self._said(None, None, on_chunk=on_chunk))
+
+    def pending(self) -> list[ToolCall]:
+        """Return the calls that the last turn waits for, also one that another process began: to approve or deny.
+
+        `chat.approve(call)` or `chat.deny(call)`, then `resume()`.
+        """
+        return self._pending()
 
     def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "Memory":
         """Return a memory of a new thread that shares the messages below `at` (all of them if None), and goes its own way.
@@ -126,24 +141,28 @@ class AsyncMemory(Attached):
         return self._driver.stream(self._said(text, with_, stream=True, **misspelt))
 
     async def resume(self, *, on_chunk: OnChunk | None = None) -> ChatMessage:
-        """Go on with a turn that waits: for approvals, or since the process that was at it is gone."""
+        """Go on with the last turn, which waits, failed or broke off; see `Memory.resume`."""
         return await self._driver.run(self._said(None, None, on_chunk=on_chunk))
+
+    async def pending(self) -> list[ToolCall]:
+        """Return the calls that the last turn waits for; see `Memory.pending`."""
+        return await self._act(self._pending)
 
     async def fork(self, at: int | None = None, *, key: str, title: str | None = None) -> "AsyncMemory":
         """Return a memory of a new thread that shares the messages below `at`; see `Memory.fork`."""
-        return AsyncMemory(*await self._aside(self._forked, at, key, title), owns=False)
+        return AsyncMemory(*await self._act(self._forked, at, key, title), owns=False)
 
     async def context(self) -> Context:
         """Return what would be sent now; see `Memory.context`."""
-        return await self._aside(self._look)
+        return await self._act(self._look)
 
     async def status(self) -> MemoryStatus:
         """Return what is missing, what waits, and what the next prompt depends on."""
-        return self._status()
+        return await self._act(self._status)
 
     async def cost(self) -> Costs:
         """Return what models took for this thread: the talk, and what is remembered of it, apart."""
-        return await self._aside(self._cost)
+        return await self._act(self._cost)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until nothing of it is being built in the background; say whether that is so."""
@@ -161,14 +180,17 @@ class AsyncMemory(Attached):
     ) -> None:
         await self.close()
 
+    async def _act(self, act: Callable[..., T], *args: Any) -> T:
+        """Do something on the database."""
+        return await self._driver.run(_done(Act(act, args)))
+
     async def _aside(self, act: Callable[..., T], *args: Any) -> T:
-        """Run something that waits, in a thread."""
+        """Do something that may wait for long, in a thread that is not of those for the database."""
+        return await self._driver.run(_done(Invoke(act, args, blocking=True)))
 
-        def program() -> Program[T]:
-            result: T = yield Invoke(act, args, blocking=True)
-            return result
 
-        return await self._driver.run(program())
+def _done(effect: Effect) -> Program[Any]:
+    return (yield effect)
 
 
 def made(home: Everlog, key: str, partner: Partner, options: Options, *, owns: bool) -> Memory | AsyncMemory:

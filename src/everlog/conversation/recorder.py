@@ -1,7 +1,7 @@
 """The acts of a turn on the database: begin it, prepare its requests, record what was said, let it go.
 
 Each is one unit, tried in the order in which things were said. What cannot be stored while the database is away waits in
-a spool, and goes in before anything that was said later (`backlog.py`). All of it blocks; programs call it by `Invoke`.
+a spool, and goes in before anything that was said later (`backlog.py`). All of it blocks; programs yield them as `Act`.
 One act runs at a time, also where a task was cancelled and its act goes on in a thread of a worker.
 """
 
@@ -87,7 +87,7 @@ class Recorder:
         """Take the thread on again for a turn that waited; return False while another process has it.
 
         Raises:
-            Mistake: the turn was closed meanwhile, or another one was begun.
+            Mistake: the turn is over, or another one was begun meanwhile.
         """
         return self._entered(self._reopened, turn, ticket, self.release)
 
@@ -184,16 +184,16 @@ class Recorder:
         return lease is not None
 
     def left_open(self, origin: Origin) -> Turn:
-        """Return the turn that the thread was left in.
+        """Return the turn that the thread was left in: open, or broken off.
 
         Raises:
-            Mistake: none is open.
+            Mistake: the last one was answered to the end, or there is none.
         """
         with self._lock:
             self._holding.drain(None)
         found = self.store.read(self.tenant, partial(units.left_open, key=self.key))
         if found is None:
-            raise Mistake("no turn waits to go on; begin one with turn(…)")
+            raise Mistake("no turn waits to go on, and none broke off; begin one with turn(…)")
         row, opened, first, held = found
         self._holding.thread = row.id
         turn = Turn(NewTurn(messages=(first,), state=TurnState.OPEN, origin=origin), self.new_key())
@@ -243,13 +243,19 @@ class Recorder:
                 if not turn.is_stored:
                     raise StoreUnavailable("what the turn began with is not stored yet")
                 act = partial(
-                    units.record, thread=self._holding.known, turn=turn, piece=piece, unpaid=unpaid, mode=self._mode
+                    units.record,
+                    thread=self._holding.known,
+                    turn=turn,
+                    piece=piece,
+                    more=more,
+                    unpaid=unpaid,
+                    mode=self._mode,
                 )
-                turn.next = self.database.write(act, name="turn.record")
+                turn.number, turn.next = self.database.write(act, name="turn.record")
             except LeaseLost:
                 raise Busy(
-                    "another turn of this thread was begun meanwhile, here or in another process; what was said in this "
-                    "one since is not in the log"
+                    "another turn of this thread was begun meanwhile, in another process; what was said in this one since is "
+                    "not in the log"
                 ) from None
             except PASSES as error:
                 self._trouble.note("record", error, waiting=self.spool.messages + len(piece.messages))

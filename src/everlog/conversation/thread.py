@@ -94,6 +94,7 @@ class Thread:
             client_key=client_key,
             origin=origin or Origin(),
             more=kind != "user",
+            beside=kind in ("note", "system"),
         )
         return self.extend([turn])
 

@@ -29,6 +29,11 @@ class Toolbox:
         """Names of the tools there are; the calls of these are no part of the conversation."""
         return names(self._options)
 
+    @property
+    def spent(self) -> int:
+        """How often something new was opened, dated or searched for."""
+        return 0 if self._tools is None else self._tools.spent
+
     def show(self, view: Shown | None, turn: Turn) -> None:
         """Note what the model sees, so that a hit can name its line."""
         assert self._recorder.thread is not None

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from everlog import log
 from everlog.conversation.stats import is_due
-from everlog.errors import Mistake, expect
+from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import ThreadRow
 from everlog.memory import tree as memory
 from everlog.memory.interface import Compactor
@@ -23,15 +23,22 @@ MOST_BYTES = (1 << 63) - 1
 class Tree:
     """The tree memory of one thread."""
 
-    def __init__(self, store: Store, tenant: str, thread: str) -> None:
+    def __init__(self, store: Store, tenant: str, thread: str | None) -> None:
+        """Show the tree of a thread by its id; None for one in which nothing was said yet."""
         self._store = store
         self._tenant = tenant
-        self._thread = thread
+        self._known = thread
+
+    @property
+    def _thread(self) -> str:
+        if self._known is None:
+            raise UnknownThread("nothing was said in this thread yet, so there is nothing to open")
+        return self._known
 
     @property
     def is_current(self) -> bool:
         """Whether nothing of it is left to build."""
-        return not self._store.read(self._tenant, partial(is_due, thread=self._thread))
+        return self._known is None or not self._store.read(self._tenant, partial(is_due, thread=self._known))
 
     def view(self, budget: int) -> str:
         """Return the whole thread in at most `budget` UTF-8 bytes, tags, labels and line breaks counted.
@@ -52,7 +59,7 @@ class Tree:
         expect(budget, int, "a budget is an int, of bytes")
         if budget > MOST_BYTES:
             raise Mistake(f"a budget is at most {MOST_BYTES} bytes, not {budget}")
-        return memory.show(self._store, self._tenant, self._thread, budget)
+        return memory.show(self._store, self._tenant, self._known, budget)
 
     def zoom(self, first: int, size: int = 1) -> str:
         """Open the line `first+size` into the two it was made of; a single message into its words.

@@ -5,54 +5,34 @@ database are effects too. However it ends, the log says what was said: a reply t
 """
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everlog.chat import loop, rounds
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
-from everlog.chat.effects import Abandoned, Invoke, Program
+from everlog.chat.effects import Abandoned, Act, Program
 from everlog.chat.loop import OnChunk
 from everlog.chat.message import ChatMessage
 from everlog.chat.pending import open_calls
 from everlog.chat.state import State
-from everlog.context import Context, Terms
+from everlog.chat.tools import ToolCall
+from everlog.context import Context, Held, Terms
 from everlog.context.values import Status
-from everlog.conversation import asking
-from everlog.conversation.bench import Bench
+from everlog.conversation import again, asking
 from everlog.conversation.carrying import carried
 from everlog.conversation.entry import Entry
-from everlog.conversation.options import Options
-from everlog.conversation.overhearing import overheard
+from everlog.conversation.overhearing import Heard, overheard
 from everlog.conversation.partners import as_messages, beside, state_of
 from everlog.conversation.parts import Numbers, Parts, of_reply, of_results
-from everlog.conversation.recollection import Recollection
-from everlog.conversation.recorder import Recorder
-from everlog.conversation.spending import Purse
+from everlog.conversation.patience import Patience
+from everlog.conversation.room import Room
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.units import Piece, Turn
 from everlog.errors import Cancelled, ContextTooLong
 from everlog.log import TurnState
-from everlog.messages import Message
-from everlog.protocols.exchange import Said, Usage
+from everlog.protocols.exchange import Said, Usage, said
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """What the turns of one memory share."""
-
-    options: Options
-    recorder: Recorder
-    recollection: Recollection
-    purse: Purse
-    redact: Callable[[Message], Message]
-    allow: Callable[[Chat | AsyncChat], object]
-    """Makes sure that a chat may be asked: it may have been changed since it was looked at last."""
-    bench: Bench
-    place: Hashable
-    """The thread, as this process knows it."""
 
 
 class Going:
@@ -67,6 +47,7 @@ class Going:
         self._state = state_of(chat)
         self._toolbox = toolbox
         self._is_resumed = is_resumed
+        self._patience = Patience(toolbox)
         self._numbers = Numbers(turn.held)
         self._told = len(self._state.messages)
         """How many of the chat's messages are recorded, or are no part of the turn."""
@@ -75,8 +56,10 @@ class Going:
         self._terms: Terms | None = None
         self._is_out = False
         """Whether nobody said yet what became of the last request."""
-        self._heard: list[str] = []
+        self._heard = Heard()
         self._was_too_long = False
+        self._is_kept = False
+        """Whether it failed, and is recorded as far as it came."""
         self._undecided: ChatMessage | None = None
         """The reply whose calls waited, as it was said: the log may have it redacted."""
         self._pending: Piece | None = None
@@ -90,9 +73,17 @@ class Going:
         )
 
     @property
+    def undecided(self) -> tuple[ToolCall, ...]:
+        """The calls that have no result yet, as they were shown to who decides."""
+        if self._undecided is None:
+            return ()
+        waiting = {call.id for call in open_calls(self._state.messages)}
+        return tuple(call for call in self._undecided.calls if call.id in waiting)
+
+    @property
     def pending(self) -> str:
         """Names of the tools whose calls wait."""
-        return ", ".join(dict.fromkeys(call.name for call in open_calls(self._state.messages))) or "decided ones"
+        return ", ".join(dict.fromkeys(call.name for call in self.undecided)) or "decided ones"
 
     def run(self, *, stream: bool = False, on_chunk: OnChunk | None = None) -> Program[ChatMessage]:
         """Go on until the model has answered, or a call waits for approval; return the last message."""
@@ -109,20 +100,25 @@ class Going:
                 self._entry.break_off(self.turn, second)
                 raise
             yield from self._entry.exit(self.turn)
+            self._advise(error)
             raise
         yield from self._entry.exit(self.turn)
         return reply
 
     def _enter(self) -> Program[None]:
         yield from self._entry.enter(self, self.turn, is_resumed=self._is_resumed)
-        self._room.recollection.begin()
+        self._heard, self._is_out, self._is_kept, self._pending = Heard(), False, False, None
         if not self._is_resumed:
+            self._room.recollection.begin()
             self._state.approvals.forget()
             self._room.recollection.add([Said(messages=self.turn.opening.messages)])
 
     def _rounds(self, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         while True:
             state = yield from self._prepare()
+            if self._is_resumed and again.breaks_off(state):
+                yield from self._ask_again()
+                state = yield from self._prepare()
             if self._is_resumed and open_calls(state.messages):
                 reply = self._as_said(state)
             else:
@@ -135,11 +131,19 @@ class Going:
                 yield from rounds.run_tools(state)
                 self._state.tool_options = state.tool_options
                 yield from self._record_results(state)
+                self._patience.note(reply.calls)
             if open_calls(state.messages):
                 self._is_resumed = True
                 self._undecided = _last_reply(state)
                 self._room.bench.sit(self)
                 return self._undecided
+
+    def _ask_again(self) -> Program[None]:
+        """Have the next request say that the answer which it ends with is asked for again."""
+        self._room.recollection.add([again.SAID])
+        position = self.turn.next
+        held = Held(position=position, n=self._numbers.at(position), kind="round", said=(again.SAID,))
+        yield from self._record(Piece(held=(held,)), status="cancelled")
 
     def _as_said(self, state: State) -> ChatMessage:
         """Return the reply whose calls are to be run, and have the chat hold those that were decided on."""
@@ -156,7 +160,7 @@ class Going:
         mine = self._toolbox.tools(takes=asking.takes_tools(chat, room.options.past))
         state = beside(chat, mine)
         terms = replace(asking.terms_of(state, room.options), too_long=self._was_too_long)
-        self._context = yield Invoke(room.recorder.prepare, (self.turn, terms), blocking=True)
+        self._context = yield Act(room.recorder.prepare, (self.turn, terms))
         if self._context is None:
             said = room.recollection.said(terms.head.instructions, terms.consumer.budget)
         else:
@@ -170,11 +174,9 @@ class Going:
 
     def _ask(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
-        yield Invoke(self._room.purse.check, blocking=True)
-        self._heard, self._is_out = [], True
-        asked = loop.generate(state, stream=stream or on_chunk is not None)
+        yield Act(self._room.purse.check)
         try:
-            return (yield from overheard(asked, self._heard, on_chunk))
+            return (yield from self._asked(state, stream, on_chunk))
         except ContextTooLong:
             if self._was_too_long or self._context is None:
                 raise
@@ -184,18 +186,23 @@ class Going:
             state = yield from self._prepare()
         finally:
             self._was_too_long = False
-        self._is_out = True
-        asked = loop.generate(state, stream=stream or on_chunk is not None)
-        return (yield from overheard(asked, self._heard, on_chunk))
+        return (yield from self._asked(state, stream, on_chunk))
+
+    def _asked(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
+        self._heard, self._is_out = Heard(), True
+        asked = loop.generate(self._heard.listen(self._patience.asked(state)), stream=stream or on_chunk is not None)
+        return (yield from overheard(asked, self._heard, on_chunk, self._entry.pace))
 
     def _record_reply(self, reply: ChatMessage) -> Program[None]:
+        broken = tuple(map(self._room.redact, self._heard.broken))
         parts = of_reply(
             reply.said,
             tools=self._toolbox.names,
-            position=self.turn.next,
+            position=self.turn.next + len(broken),
             numbers=self._numbers,
             redact=self._room.redact,
         )
+        parts = replace(parts, entries=(*broken, *parts.entries), said=(*said(broken), *parts.said))
         ended = TurnState.PARTIAL if reply.finish == "length" else TurnState.COMPLETE
         state = TurnState.OPEN if reply.calls else ended
         self._told += 1
@@ -221,20 +228,30 @@ class Going:
         """Record what came before it failed, and how the turn ended."""
         try:
             if (pending := self._pending) is not None:
-                yield Invoke(self._room.recorder.record, (self.turn, pending), blocking=True)
+                yield Act(self._room.recorder.record, (self.turn, pending))
                 if pending.state is not TurnState.OPEN:
                     return  # it was over
             yield from self._record(self._rest(), status=self._outcome(error))
+            self._is_kept = True
         except GeneratorExit:
             raise
         except Exception as trouble:  # noqa: BLE001 -- the error that matters is the first
             _logger.warning("the end of a turn was not recorded", extra={"error": type(trouble).__name__})
 
+    def _advise(self, error: BaseException) -> None:
+        """Have it go on if it is asked for again, and say so with the error."""
+        if not self._is_kept:
+            return
+        self._is_resumed, self._undecided = True, None
+        self._room.bench.fall(self)
+        again.advise(error)
+
     def _rest(self) -> Piece:
         """Return what was said and is not recorded yet; what may not be stored is left out."""
         fresh = self._state.messages[self._told :]
         results = [one.said for one in fresh if one.role == "tool"]
-        broken = self._broken([one.said for one in fresh if one.role == "assistant"]) if self._is_out else []
+        replies = [one.said for one in fresh if one.role == "assistant"]
+        broken = self._heard.rest(replies, self._toolbox.names) if self._is_out else []
         self._room.recollection.add([*results, *broken])
         try:
             parts = of_results(
@@ -252,15 +269,6 @@ class Going:
         is_answered = bool(parts.entries or self.turn.said)
         return _piece(parts, TurnState.PARTIAL if is_answered else TurnState.ABORTED)
 
-    def _broken(self, replies: Sequence[Said]) -> list[Said]:
-        """Return what came of the last reply: all of it, if it failed only after that, or the words that were handed out."""
-        if replies:
-            names = self._toolbox.names
-            said = tuple(one for one in replies[0].messages if one.call is None or one.call.name not in names)
-            return [Said(messages=said)] if said else []
-        words = "".join(self._heard)
-        return [Said(messages=(Message(kind="assistant", text=words),))] if words else []
-
     def _outcome(self, error: BaseException) -> Status | None:
         if not self._is_out:
             return None
@@ -275,12 +283,12 @@ class Going:
             terms=self._terms,
             context=self._context,
             status=status,
-            model=self._state.route.name,
+            model=self._heard.model or self._state.route.name,
             usage=usage,
             attempts=attempts,
         )
         self._pending = whole
-        yield Invoke(self._room.recorder.record, (self.turn, whole), blocking=True)
+        yield Act(self._room.recorder.record, (self.turn, whole))
         self._pending = None
 
 

@@ -97,42 +97,58 @@ def take_and_begin(
 
 
 def reopen(unit: Unit, thread: str, number: int | None, retake: bool) -> Lease | None:
-    """Take a thread on again for a turn that waited; None while another has it."""
+    """Take a thread on again for a turn that waited, or broke off; None while another has it."""
     lease = gate.take(unit, thread, retake=retake)
     if lease is not None:
-        opened = log.open_turn(unit, log.load(unit, thread))
-        if opened is None or opened.turn != number:
-            raise Mistake("the turn that waited was closed meanwhile; begin another one")
+        row = log.load(unit, thread)
+        left = log.unanswered(unit, row)
+        if left is None or left.turn != number:
+            raise Mistake("the turn that was to go on is over, or another one was begun; begin one with turn(…)")
+        log.settle(unit, row, left.turn, TurnState.OPEN)
     return lease
 
 
 def left_open(unit: Unit, key: str) -> tuple[ThreadRow, log.OpenTurn, Message, Mapping[int, int]] | None:
-    """Return the thread, the turn that it was left in, what that began with, and what is held; None if none is open."""
+    """Return the thread, its last turn, what that began with, and what is held; None if that was answered to the end."""
     thread = log.known(unit, key)
     if thread is None:
         return None
     row = log.load(unit, thread)
-    opened = log.open_turn(unit, row)
+    opened = log.unanswered(unit, row)
     if opened is None:
         return None
     first = log.at(unit, row, [opened.first])[opened.first].message
     return row, opened, first, contexts.held_at(unit, row.id, opened.first)
 
 
-def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[Attempt], mode: Mode) -> int:
-    """Record what was said in a turn, what became of the request, and what it cost; return where the turn ends by now."""
-    row = log.load(unit, thread)
+def record(
+    unit: Unit, thread: str, turn: Turn, piece: Piece, more: NewTurn, unpaid: Sequence[Attempt], mode: Mode
+) -> tuple[int, int]:
+    """Record what was said in a turn, what became of the request, and what it cost; return its number and end by now.
+
+    Where somebody wrote a turn of his own to the thread meanwhile, the rest is a turn of its own too.
+
+    Raises:
+        Erased: the thread, or the turn, was erased.
+        LeaseLost: another process took the thread over.
+    """
+    row, number = log.load(unit, thread), turn.number
+    assert number is not None, "what a turn begins with is recorded before the rest of it"
     if turn.lease is not None:
         gate.hold(unit, turn.lease)
-    if row.turns - 1 != turn.number:
+    was_passed = row.turns - 1 != number
+    if was_passed and turn.lease is None:
         raise LeaseLost
     moved = row.next - turn.next  # a tool may have added a note to the thread meanwhile
+    if was_passed and log.is_erased(unit, row, number):
+        raise Erased(f"turn {number}, which was under way, was erased")
+    if was_passed or not piece.messages:
+        goes_on = was_passed and bool(piece.messages) and piece.state is TurnState.OPEN
+        log.settle(unit, row, number, TurnState.PARTIAL if goes_on else piece.state)
     if piece.messages:
-        more = NewTurn(messages=tuple(piece.messages), state=piece.state, model=piece.model, more=True)
-        appended = log.append(unit, row, [more])
+        appended = log.append(unit, row, [replace(more, more=False) if was_passed else replace(more, client_key=None)])
         _mark(unit, thread, appended.stop, mode)
-    else:
-        log.settle(unit, row, row.turns - 1, piece.state)
+        number = appended.turn
     if piece.context is not None and piece.terms is not None:
         held = [replace(one, position=one.position + moved) for one in piece.held]
         contexts.hold(unit, thread, piece.terms, piece.context, held)
@@ -141,7 +157,7 @@ def record(unit: Unit, thread: str, turn: Turn, piece: Piece, unpaid: Sequence[A
                 unit, thread, piece.terms, piece.context, status=piece.status, model=piece.model, usage=piece.usage
             )
     _spend(unit, row, unpaid)
-    return row.next + len(piece.messages)
+    return number, row.next + len(piece.messages)
 
 
 def release(unit: Unit, lease: Lease) -> None:
@@ -173,12 +189,15 @@ def put(unit: Unit, thread: str, waiting: Waiting, mode: Mode, lease: Lease) -> 
     The rest of a turn that others went past is a turn of its own.
 
     Raises:
-        Erased: the thread, or the turn, was erased.
+        Erased: the thread, the turn, or who said it, was erased.
         LeaseLost: another process took the thread over.
     """
     row, turn = log.load(unit, thread), waiting.turn
     gate.hold(unit, lease)
     if not turn.more:
+        user, said_at = turn.origin.user, turn.messages[0].at
+        if user is not None and said_at is not None and log.was_erased(unit, user, said_at):
+            raise Erased("who said this was erased while it waited")
         appended = log.append(unit, row, [turn])
         if not appended.repeated:
             log.close_open(unit, row)  # the one before, as the thread was

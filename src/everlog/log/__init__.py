@@ -13,9 +13,9 @@ from everlog.log.fingerprints import Print, leading, prints
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
-from everlog.log.receipts import Receipt, Target, receipts
+from everlog.log.receipts import Receipt, Target, receipts, was_erased
 from everlog.log.sessions import answer, answered, join, members
-from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle
+from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
@@ -33,6 +33,7 @@ from everlog.log.threads import (
     listed,
     load,
     names,
+    unborn,
     variant,
     variants,
 )
@@ -118,7 +119,10 @@ __all__ = [
     "tombstones",
     "totals",
     "turn_start",
+    "unanswered",
+    "unborn",
     "variant",
     "variants",
     "verify",
+    "was_erased",
 ]

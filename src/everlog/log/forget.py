@@ -11,7 +11,7 @@ from functools import partial
 from everlog.log import rows
 from everlog.log.appending import check_id
 from everlog.log.handover import enter
-from everlog.log.receipts import Receipt, note
+from everlog.log.receipts import Receipt, note, print_of
 from everlog.log.threads import END
 from everlog.log.titles import untitle
 from everlog.log.turns import TurnState
@@ -43,7 +43,7 @@ def begun(unit: Unit, receipt: Receipt) -> bool:
 
 def mark(unit: Unit, receipt: Receipt, user: str) -> tuple[Receipt, int]:
     """Put the erasure's own name in the place of the user's on every turn that is to go."""
-    receipt = replace(receipt, wrapper=unit.master_key_name)
+    receipt = replace(receipt, wrapper=unit.master_key_name, subject=print_of(unit, user))
     done = begun(unit, receipt)
     marked = unit.count(rows.MARK_TURNS, of_user=user, mark=_mark_of(receipt))
     return (receipt if done else note(unit, receipt)), marked

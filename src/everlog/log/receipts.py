@@ -3,11 +3,15 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
+from everlog.clock import micros
 from everlog.errors import Damaged, expect
 from everlog.store import Store, Unit
 from everlog.store import rows as store_rows
+from everlog.store.keys import digest
+from everlog.tokens import utf8
 
 Target = Literal["thread", "user", "tenant"]
 State = Literal["rows", "files", "pending", "done"]
@@ -16,7 +20,7 @@ UNFINISHED: tuple[State, ...] = ("rows", "files", "pending")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Proof of an erasure: counts and states, no names and no text."""
+    """Proof of an erasure: counts, states and a keyed hash, no names and no text."""
 
     id: str
     target: Target
@@ -35,11 +39,25 @@ class Receipt:
     """What the database itself may still hold, and until when."""
     wrapper: str = ""
     """Name of the master key that could unwrap the destroyed keys, if they came back from a backup."""
+    subject: str = ""
+    """Of a user, a keyed hash of the id: what another process still holds of theirs is not stored after this."""
 
 
 def receipts(store: Store, tenant: str) -> list[Receipt]:
     """Return the tenant's receipts, oldest first."""
     return [_receipt(row) for row in store.read(tenant, lambda unit: unit.rows(store_rows.RECEIPTS))]
+
+
+def print_of(unit: Unit, user: str) -> str:
+    """Return the keyed hash by which a receipt names an end user."""
+    return digest(unit.secret(), b"erased user", utf8(user)).hex()
+
+
+def was_erased(unit: Unit, user: str, said_at: datetime) -> bool:
+    """Return whether what an end user said at a time was to be erased since."""
+    subject, since = print_of(unit, user), micros(said_at)
+    found = [row for row in unit.rows(store_rows.RECEIPTS) if row[2] == "user" and row[4] >= since]
+    return any(_receipt(row).subject == subject for row in found)
 
 
 def note(unit: Unit, receipt: Receipt, state: State | None = None) -> Receipt:
@@ -51,6 +69,7 @@ def note(unit: Unit, receipt: Receipt, state: State | None = None) -> Receipt:
         "rows": receipt.rows,
         "handed_over": receipt.handed_over,
         "holds": list(receipt.holds),
+        "subject": receipt.subject,
     }
     unit.run(
         store_rows.PUT_RECEIPT,
@@ -80,6 +99,7 @@ def _receipt(row: Sequence[Any]) -> Receipt:
             handed_over=_checked(said["handed_over"], int),
             holds=tuple(_checked(one, str) for one in said["holds"]),
             wrapper=wrapper,
+            subject=_checked(said.get("subject", ""), str),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         raise Damaged(f"the receipt {id_} of an erasure is damaged: its report is none; a backup has it") from None

@@ -8,25 +8,34 @@ from everlog.log.turns import TurnState
 from everlog.messages import KINDS
 from everlog.store import Unit
 
+_UNANSWERED = (TurnState.OPEN, TurnState.PARTIAL, TurnState.ABORTED)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """The last turn of a thread, while its reply is still being made."""
+    """The last turn of a thread, while its reply is still being made, or where it broke off."""
 
     turn: int
     first: int
     """Position of its first entry."""
+    state: TurnState
 
 
-def open_turn(unit: Unit, thread: ThreadRow) -> OpenTurn | None:
-    """Return the last turn of a thread if it is the thread's own and open."""
+def unanswered(unit: Unit, thread: ThreadRow) -> OpenTurn | None:
+    """Return the last turn of a thread if it is the thread's own and was not answered to the end."""
     if not thread.turns:
         return None
     number = thread.turns - 1
     found = unit.row(rows.TURNS, thread=thread.id, start=number, stop=number + 1)
-    if found is None or found[4] != TurnState.OPEN:
+    if found is None or found[4] not in _UNANSWERED:
         return None
-    return OpenTurn(number, int(found[3]))
+    return OpenTurn(number, int(found[3]), TurnState(found[4]))
+
+
+def open_turn(unit: Unit, thread: ThreadRow) -> OpenTurn | None:
+    """Return the last turn of a thread if it is the thread's own and open."""
+    found = unanswered(unit, thread)
+    return found if found is not None and found.state is TurnState.OPEN else None
 
 
 def is_erased(unit: Unit, thread: ThreadRow, turn: int) -> bool:

@@ -7,7 +7,7 @@ under the owner of entry `b - 1`, because that owner's own log is the same up to
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, pairwise
 from typing import Any
@@ -108,6 +108,11 @@ def fence(unit: Unit, thread: str) -> None:
     unit.run(rows.TOUCH_GENERATION, {"thread": thread})
 
 
+def unborn(unit: Unit) -> ThreadRow:
+    """Return what a thread is before anything is said in it; there is no row of it."""
+    return _empty(unit, "")
+
+
 def load(unit: Unit, thread: str) -> ThreadRow:
     """Return a thread by its id; a writing unit locks it, so that positions are given out once.
 
@@ -161,15 +166,19 @@ def _create(unit: Unit, key: str, *, title: str | None, parent: str | None) -> T
             "head": heads.head(unit, thread, key, 0, 0, ()),
         },
     )
+    return replace(_empty(unit, thread), key=key, title=title, parent=parent)
+
+
+def _empty(unit: Unit, thread: str) -> ThreadRow:
     return ThreadRow(
         id=thread,
-        key=key,
-        title=title,
+        key=None,
+        title=None,
         created_at=unit.now,
         next=0,
         turns=0,
         generation=0,
-        parent=parent,
+        parent=None,
         segments=((thread, END),),
     )
 

@@ -87,6 +87,12 @@ def claim(unit: Unit, subject: Subject, seconds: float, worker: str, *, retake: 
     return Lease(subject, fence, seconds, live=bool(live), failures=failures, reason=reason)
 
 
+def is_leased(unit: Unit, subject: Subject) -> bool:
+    """Return whether a worker that is still there has a subject."""
+    row = unit.row(rows.DUE, memory=subject.memory, subject=subject.key)
+    return row is not None and row[4] is not None and row[4] >= unit.now_us and not is_gone(row[3])
+
+
 def this_worker() -> str:
     """Return the name under which this process takes leases."""
     return f"{_machine()}-{os.getpid()}"

@@ -179,3 +179,36 @@ def test_a_fork_of_the_process_has_none_of_the_turns_of_its_parent(monkeypatch):
 
 def test_a_lease_that_nobody_renews_ends_before_others_stop_waiting():
     assert 3 * gate.RENEW_S < gate.LEASE_S < 30
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_a_thread_that_could_not_be_let_go_of_is_free_for_others_as_soon_as_the_database_is_back(remembering, failures):
+    left = iter(range(failures))
+
+    def listen(name):
+        if name == "turn.release.before_commit" and next(left, None) is not None:
+            raise StoreUnavailable("the disk is gone")
+
+    made = remembering(Answer(text="1"), Answer(text="2"), Answer(text="3"))
+    with failpoints._listening(listen):
+        made.turn("one")
+        for thread in threading.enumerate():
+            if thread.name == "everlog-turn":
+                thread.join(20)
+    assert taken(made, OTHER) is not None
+    assert made.states == [TurnState.COMPLETE]
+
+
+def test_what_lets_go_later_lets_go_of_no_turn_that_was_begun_since(remembering):
+    made = remembering(Answer(text="1"), Answer(text="2"))
+    store, tenant = made.home.store, made.home.name
+    made.turn("one")
+    lease = taken(made, OTHER)
+    beats = gate.Heartbeat(store, lease)
+    newer = store.write(
+        tenant, lambda unit: claim.claim(unit, lease.subject, gate.LEASE_S, OTHER, retake=True), name="turn.take"
+    )
+    beats.let_go()
+    beats._thread.join(20)
+    assert not beats._thread.is_alive()
+    store.write(tenant, lambda unit: gate.hold(unit, newer), name="turn.renew")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from everlog import BadRequest, Chat, Everlog, StoreUnavailable
+from everlog import BadRequest, Chat, Everlog, Mistake, StoreUnavailable
 from everlog.chat.retries import Retry
 from everlog.chat.routes import ChatConfig
 from everlog.context import rows
@@ -43,6 +43,11 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """The last turn is asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fork:
     """The conversation goes on in a fork, from so many entries before its end."""
 
@@ -57,7 +62,9 @@ says = st.builds(
     is_refused=st.integers(0, 7).map(lambda n: n == 0),
 )
 calm = st.lists(
-    st.one_of(says, says, says, st.just(Restart()), st.builds(Fork, st.integers(0, 3))), min_size=4, max_size=14
+    st.one_of(says, says, says, st.just(Restart()), st.just(Again()), st.builds(Fork, st.integers(0, 3))),
+    min_size=4,
+    max_size=14,
 )
 rough = st.lists(
     st.one_of(says, st.builds(Say, size=sizes, away=st.frozensets(st.sampled_from(POINTS)), rounds=says.map(lambda one: one.rounds)), st.just(Restart())),
@@ -93,6 +100,7 @@ class Talk:
         self.said.append(result)
         return result
 
+    was_refused: bool = False
     told_sizes: dict[int, int] = field(default_factory=dict)
 
     def say(self, one: Say) -> None:
@@ -108,7 +116,7 @@ class Talk:
         reply = f"reply {next(numbers)} " + "a" * (one.size // 2)
         self.told.append(Refused(status=400) if one.is_refused else Answer(text=reply))
         self.said.append(words)
-        before = len(self.said)
+        before, self.was_refused = len(self.said), one.is_refused
         try:
             with failpoints._listening(lambda name: fail(name, one.away)):
                 self.memory.turn(words)
@@ -119,9 +127,20 @@ class Talk:
         assert len(self.said) == before + len(one.rounds) + (not one.is_refused)
         assert not self.told
 
+    def again(self) -> None:
+        """Ask again, if the last turn was refused."""
+        if not self.was_refused:
+            with pytest.raises(Mistake, match="no turn waits"):
+                self.memory.resume()
+            return
+        self.told.append(Answer(text=f"reply {next(self.keys)}"))
+        self.said.append(self.memory.resume().text)
+        self.was_refused = False
+
     def fork(self, back: int) -> None:
         if not self.said:
             return
+        self.was_refused = False
         entries = list(self.memory.thread.entries())
         at = max(1, len(entries) - back)
         key = f"k{next(self.keys)}"
@@ -146,7 +165,7 @@ def fail(name: str, away: frozenset[str]) -> None:
         raise DOWN
 
 
-Action = Say | Restart | Fork
+Action = Say | Restart | Fork | Again
 
 
 def act(upstream: Upstream, actions: list[Action], told: deque[Any]) -> Talk:
@@ -158,6 +177,8 @@ def act(upstream: Upstream, actions: list[Action], told: deque[Any]) -> Talk:
                 talk.say(one)
             case Restart():
                 talk.attach(talk.memory.key)
+            case Again():
+                talk.again()
             case Fork(back):
                 talk.fork(back)
             case _:
@@ -195,6 +216,16 @@ def memory_bytes(messages: list[Any], words: list[str]) -> int:
     return sum(len((one.get("content") or "").encode()) for one in messages[2 : users[-1]])
 
 
+REFUSED_TWICE = [
+    Say(300, ((300, True), (400, False)), is_refused=True),
+    Restart(),
+    Again(),
+    Say(600, ((600, False), (600, True)), is_refused=True),
+    Again(),
+    Say(3),
+]
+"""Turns that go on after they failed, one of them past the end of an epoch."""
+
 CUT_IN_A_TURN = [
     Say(0, ((0, False),), is_refused=True),
     Say(481, ((21, False), (279, False), (490, False), (165, False))),
@@ -206,6 +237,7 @@ CUT_IN_A_TURN = [
 
 @pytest.mark.covers("report 10", "report 11")
 @example(CUT_IN_A_TURN)
+@example(REFUSED_TWICE)
 @given(calm)
 def test_prompts_only_grow_within_an_epoch_and_memory_stays_within_its_budget(actions):
     told: deque[Any] = deque()

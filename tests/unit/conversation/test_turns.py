@@ -1,6 +1,5 @@
 """Turns: what is recorded, what is sent, and what remains when one does not end well. Each test runs by both drivers."""
 
-import threading
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,6 +16,7 @@ from everlog import (
     Mistake,
     PendingCalls,
     TurnState,
+    UnknownThread,
     tool,
 )
 from everlog.context import rows
@@ -274,6 +274,63 @@ def test_a_turn_that_waited_goes_on_after_a_restart(remembering):
     assert made.states == [COMPLETE]
 
 
+def test_calls_that_wait_are_seen_by_a_process_that_did_not_begin_their_turn(remembering):
+    calls: Any = (("b1", "book", {"city": "Roscoff"}), ("b2", "book", {"city": "Brest"}), ("f", "free", {}))
+    made = remembering(Answer(text="I book.", calls=calls), Answer(text="Booked."))
+
+    def free() -> str:
+        """Cost nothing."""
+        return "free"
+
+    made.chat.with_tools(tool(requires_approval=True)(book), free)
+    assert (made.do("pending"), made.do("status").is_open) == ([], False)
+    made.turn("Book it.")
+    there = made.do("pending")
+    made.again()
+    made.chat.with_tools(tool(requires_approval=True)(book), free)
+    assert [(call.id, call.arguments) for call in there] == [("b1", {"city": "Roscoff"}), ("b2", {"city": "Brest"})]
+    assert [(call.id, call.arguments) for call in made.do("pending")] == [(call.id, call.arguments) for call in there]
+    assert made.do("status").is_open
+    for call in made.do("pending"):
+        made.chat.approve(call)
+    assert made.do("resume").text == "Booked."
+    assert (made.do("pending"), made.do("status").is_open) == ([], False)
+
+
+def test_calls_of_a_turn_that_is_under_way_wait_for_nobody(remembering):
+    seen: list[Any] = []
+
+    def look() -> str:
+        """Look."""
+        other = made.attach(made.new_chat())
+        seen.append(other._pending())
+        seen.append(other._status().is_open)
+        return "seen"
+
+    made = remembering(Answer(calls=(("c", "look", {}),)), Answer(text="Yes."))
+    made.chat.with_tools(look)
+    made.turn()
+    assert seen == [[], False]
+
+
+def test_before_the_first_turn_there_is_an_empty_memory_to_look_at_and_nothing_to_fork(remembering):
+    made = remembering(Answer(text="Hello."))
+    context = made.do("context")
+    assert (context.memory_bytes, context.hidden) == (0, 0)
+    assert [one.messages[0].kind for one in context.said] == ["system", "system"]
+    assert made.memory.tree.view(300) == "<chat>\n</chat>"
+    assert made.memory.tree.view_lines(300) == []
+    assert made.memory.tree.is_current
+    with pytest.raises(UnknownThread, match="nothing to open"):
+        made.memory.tree.zoom(0)
+    with pytest.raises(UnknownThread, match="nothing to fork; attach to 'f'"):
+        made.do("fork", key="f")
+    assert made.home.keys() == {}
+    made.turn()
+    assert made.do("context").said[2].messages[0].text == "Hi"
+    assert "Hello." in made.memory.tree.view(300)
+
+
 def test_nothing_goes_on_where_no_turn_waits(remembering):
     made = remembering(Answer(text="Hello."))
     with pytest.raises(Mistake, match="no turn waits"):
@@ -365,9 +422,13 @@ def test_nothing_is_spent_on_a_thread_in_which_nothing_was_said(remembering):
 
 @pytest.mark.covers("tree fault 79")
 def test_a_turn_that_is_cancelled_while_it_waits_keeps_the_users_words_once(remembering):
-    made = remembering(Stalled(answer=Answer(text="never"), events=0), Answer(text="Yes."))
-    timer = threading.Timer(0.1, lambda: made.memory.cancel(hard=True))
-    timer.start()
+    def script(received):
+        if len(made.bodies) > 1:
+            return Answer(text="Yes.")
+        made.memory.cancel(hard=True)
+        return Stalled(answer=Answer(text="never"), events=0)
+
+    made = remembering(script)
     with pytest.raises(Cancelled):
         made.turn("When?")
     assert (made.logged, made.states) == ([("user", "When?")], [ABORTED])
@@ -417,3 +478,64 @@ def test_a_memory_of_a_thread_that_was_erased_is_over(remembering):
     made.again()
     made.turn("two")
     assert [text for _, text in made.logged] == ["two", "2"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_note_ends_no_turn_that_waits(remembering, restarts):
+    made = remembering(Answer(calls=(("b1", "book", {"city": "Roscoff"}),)), Answer(text="Booked."))
+    made.chat.with_tools(tool(requires_approval=True)(book))
+    made.turn("Book it.")
+    made.memory.thread.append("note", "Ann looks at it")
+    assert made.states == [OPEN]
+    if restarts:
+        made.again()
+        made.chat.with_tools(tool(requires_approval=True)(book))
+    made.chat.approve("b1")
+    assert made.do("resume").text == "Booked."
+    made.memory.thread.append("note", "Ann has seen it")
+    assert made.states == [COMPLETE]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_somebody_says_to_the_thread_while_a_turn_runs_stops_it_not(remembering, protocol, restarts):
+    def relay(words: str) -> str:
+        """Write down what somebody else said."""
+        made.memory.thread.append("user", words, author="Ann")
+        return "written"
+
+    calls: Any = (("n", "relay", {"words": "I come too"}),)
+    made = remembering(
+        Answer(text="I write.", calls=calls, thinking="Hm."),
+        *(Answer(text="Done."), Answer(text="Yes.")),
+        protocol=protocol,
+        user="u",
+    )
+    made.chat.with_tools(relay)
+    assert made.turn("Write.").text == "Done."
+    if restarts:
+        made.again()
+        made.chat.with_tools(relay)
+    assert made.turn("Did you?").text == "Yes."
+    assert [kind for kind, _ in made.logged] == [
+        *("user", "assistant", "tool_call", "user", "tool_result", "assistant", "user", "assistant")
+    ]
+    assert made.states == [PARTIAL, COMPLETE, COMPLETE, COMPLETE]
+    made.home.erase(user="u")
+    assert [text for _, text in made.logged if text] == ["I come too"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_to_a_thread_that_somebody_else_spoke_in_is_recorded(remembering, streams):
+    made = remembering(Answer(text="The sea is warm."), Answer(text="Yes."))
+
+    def told(chunk):
+        if len(made.logged) == 1:
+            made.memory.thread.append("user", "I come too")
+
+    made.turn("When?", on_chunk=told) if streams else made.chat.before_request(told) and made.turn("When?")
+    assert made.logged == [("user", "When?"), ("user", "I come too"), ("assistant", "The sea is warm.")]
+    assert made.states == [COMPLETE, COMPLETE, COMPLETE]
+    made.turn("Really?")
+    assert made.states[-1] == COMPLETE
+    assert [part.faults for part in made.memory.thread.verify() if part.faults] == []

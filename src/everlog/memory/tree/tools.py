@@ -78,6 +78,7 @@ class Tools:
         self._zoom_cap = zoom_cap
         self._turn = turn
         self._seen: set[tuple[int, int]] = set()
+        self._dated: set[str] = set()
         self._dug: list[int] = []
         self._reached: list[Dig] = []
         self._lock = threading.Lock()
@@ -86,6 +87,12 @@ class Tools:
     def schemas(self) -> list[dict[str, JSON]]:
         """Name, description and JSON schema of each tool there is, for whatever wire."""
         return [deepcopy(dict(schema)) for name, schema in SCHEMAS.items() if name != "search" or self._search]
+
+    @property
+    def spent(self) -> int:
+        """How often something new was opened or searched for, or dated, of which no more count than a turn opens at least."""
+        with self._lock:
+            return len(self._seen) + self._search_cap - self._searches_left + min(ZOOM_CAP, len(self._dated))
 
     def call(self, name: str, arguments: object) -> str:
         """Run a tool by its name with the arguments that a model gave, decoded from JSON."""
@@ -116,9 +123,12 @@ class Tools:
     def date(self, i: object) -> str:
         """Return when a message was said."""
         try:
-            return self._store.read(self._tenant, partial(_date, thread=self._thread, i=i))
+            said = self._store.read(self._tenant, partial(_date, thread=self._thread, i=i))
         except Mistake as error:
             return str(error)
+        with self._lock:
+            self._dated.add(str(i))
+        return said
 
     def search(self, words: object, before: object = None) -> str:
         """Return which messages have these words: positions, dates and lines, no text."""

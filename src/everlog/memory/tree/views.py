@@ -33,8 +33,8 @@ class _Saved:
     damaged: bool = False
 
 
-def show(store: Store, tenant: str, thread: str, budget_bytes: int, *, low_mark: float = LOW_MARK) -> Shown:
-    """Return the view of a thread (by its id) within a budget of UTF-8 bytes, tags and all.
+def show(store: Store, tenant: str, thread: str | None, budget_bytes: int, *, low_mark: float = LOW_MARK) -> Shown:
+    """Return the view of a thread (by its id; None for one without words) within a budget of UTF-8 bytes, tags and all.
 
     Raises:
         BudgetTooSmall: the budget is under 256 bytes.
@@ -42,6 +42,8 @@ def show(store: Store, tenant: str, thread: str, budget_bytes: int, *, low_mark:
     """
     if budget_bytes < MIN_BUDGET_BYTES:
         raise BudgetTooSmall(f"a view needs at least {MIN_BUDGET_BYTES} bytes, not {budget_bytes}")
+    if thread is None:
+        return Shown(())
     shown = None
     for _ in range(_TRIES):
         shown, saved = store.read(tenant, partial(_read, thread=thread, budget=budget_bytes, low_mark=low_mark))

@@ -157,6 +157,8 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
                 _answered(talk, words, screen)
             elif chat_commands.is_end(words):
                 break
+            elif chat_commands.is_retry(words):
+                _answered(talk, None, screen)
             else:
                 screen.show(chat_commands.run(talk, words))
         except Cancelled:
@@ -167,8 +169,8 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
     return DONE if is_live else status
 
 
-def _answered(talk: Talk, words: str, screen: Plain) -> None:
-    """Say something, and show what comes of it.
+def _answered(talk: Talk, words: str | None, screen: Plain) -> None:
+    """Say something, or nothing to have the last turn go on, and show what comes of it.
 
     Raises:
         EverlogError: nothing did, or not all; what came is shown.

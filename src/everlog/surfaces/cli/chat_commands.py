@@ -46,6 +46,11 @@ def is_end(words: str) -> bool:
     return _parsed(words)[0] in {"quit", "exit", "bye"}
 
 
+def is_retry(words: str) -> bool:
+    """Return whether a command asks again for the last turn."""
+    return _parsed(words)[0] == "retry"
+
+
 def run(talk: Talk, words: str) -> Answer:
     """Run a command.
 
@@ -55,7 +60,7 @@ def run(talk: Talk, words: str) -> Answer:
     name, rest = _parsed(words)
     command = COMMANDS.get(name)
     if command is None:
-        near = get_close_matches(name, [*COMMANDS, "quit"], n=1)
+        near = get_close_matches(name, [*COMMANDS, "retry", "quit"], n=1)
         meant = f"did you mean /{near[0]}?" if near else "/help lists them."
         raise Mistake(f"there is no command /{name}; {meant} To say it to the model, put a blank before it")
     if not talk.length and name != "help":
@@ -143,6 +148,7 @@ def _fork(talk: Talk, rest: str) -> Answer:
 def _help(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface of commands
     rows = [(command.usage, command.about) for command in COMMANDS.values()]
     rows += [
+        ("/retry", "Ask again where the last answer failed or broke off."),
         ("/quit", "End; so does Ctrl-D. Ctrl-C stops an answer."),
         ("\\", "At the end of a line: what is said goes on in the next."),
     ]

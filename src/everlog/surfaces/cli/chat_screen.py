@@ -153,6 +153,8 @@ def footer(turn: Turn) -> str:
         parts.append(f"epoch {turn.after.epoch}{f', turned: {turn.turned}' if turn.turned else ''}")
     if isinstance(turn.error, Cancelled):
         parts.append("stopped; what came is kept")
+    if turn.error is not None and turn.is_kept:
+        parts.append("/retry asks again")
     if turn.reply is not None and turn.reply.finish == "length":
         parts.append("cut off at the model's limit")
     return " · ".join([*parts, *turn.missing])

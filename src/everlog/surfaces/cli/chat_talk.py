@@ -40,6 +40,11 @@ class Turn:
         return None if same else self.after.reason
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it failed, and can be asked for again."""
+        return bool(getattr(self.error, "__notes__", ()))
+
+    @property
     def missing(self) -> list[str]:
         """What is not as it should be, in words."""
         met = {place: n - self.before.trouble.get(place, 0) for place, n in self.after.trouble.items()}
@@ -93,8 +98,8 @@ class Talk:
         there = count(self.length, "message") if self.length else "new"
         return f"{self.memory.key} ({there}), with {self.model}; /help says what else can be typed"
 
-    def say(self, words: str, on_chunk: Callable[[Chunk], None]) -> None:
-        """Say something; `last` is what it came to, also where it fails.
+    def say(self, words: str | None, on_chunk: Callable[[Chunk], None]) -> None:
+        """Say something, or ask again where the last turn broke off; `last` is what it came to, also where it fails.
 
         Raises:
             Cancelled: it was stopped by Ctrl-C; what came is kept.
