@@ -92,18 +92,32 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         yield made
 
 
+def recovered(memory: "everlog.Memory") -> None:
+    """Wait until the database can be reached again: a pool of connections looks for it with growing pauses."""
+    for _ in range(60):
+        try:
+            memory.cost()
+        except everlog.StoreUnavailable:
+            continue
+        break
+    memory._recorder.database.rests_until = 0.0  # as if a while had passed
+
+
 @contextmanager
 def remembering(scene: Scene, place: str) -> Iterator["everlog.Memory"]:
     """A memory whose turn `during` meets the fault at one place."""
 
     def answer(received: Any) -> Answer:
         newest = next(one["content"] for one in reversed(received.body["messages"]) if one["role"] == "user")
-        if newest == "during":
-            scene.end() if place == "prepare" else scene.begin() if place == "record" else None
+        if newest == "during" and place == "prepare":
+            scene.end()
+            recovered(memory)
+        elif newest == "during" and place == "record":
+            scene.begin()
         return Answer(text=f"to {newest}: {LONG}")
 
     def compact(received: Any) -> Answer | Refused:
-        return Refused(status=503) if scene.is_down else Answer(text="the harbour of Roscoff")
+        return Refused(status=503) if scene.is_down else Answer(text="assistant: the harbour of Roscoff")
 
     with Upstream(answer) as upstream, Upstream(compact) as compactor, everlog.open(scene.address) as log:
         retry = Retry(retries=0)
@@ -132,17 +146,6 @@ def met(scene: Scene, memory: "everlog.Memory", place: str) -> str:
 
     with failpoints._listening(listen):
         return memory.turn("during").text
-
-
-def recovered(memory: "everlog.Memory") -> None:
-    """Wait until the database can be reached again: a pool of connections looks for it with growing pauses."""
-    for _ in range(60):
-        try:
-            memory.cost()
-        except everlog.StoreUnavailable:
-            continue
-        break
-    memory._recorder.database.rests_until = 0.0  # as if a while had passed
 
 
 @pytest.mark.covers("tree fault 38", "report 17")
