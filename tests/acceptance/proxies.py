@@ -4,7 +4,6 @@ It stands before a provider that tests script (`Stage`), or before a server of b
 that a proxy has to be started once.
 """
 
-import contextlib
 import json
 import signal
 from collections.abc import Iterable, Iterator
@@ -39,15 +38,16 @@ def serving(upstream: str, home: Path, **environment: str) -> Iterator[Proxy]:
     process = start("serve", "--upstream", upstream, "--port", 0, "--json", home=home, environment=environment)
     try:
         told = json.loads(process.stdout.readline() or "{}")
-        assert told, process.stderr.read().decode()
+        assert told, finish(process)
         yield Proxy(url=told["base_url"].removesuffix("/v1"), process=process)
-        if process.poll() is None:
+        if process.returncode is None:
             process.terminate()
             done = finish(process)
             assert (done.status, done.err) == (0, ""), done
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
             process.kill()
+            finish(process)
 
 
 class Stage:

@@ -1,5 +1,6 @@
 """`everlog serve`: the proxy, until it is stopped."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -50,6 +51,8 @@ def serve(
                 document({"base_url": f"{here}/v1", "mode": mode})
             else:
                 line(f"{here}/v1 is the base URL for clients; {here} for those of Anthropic")
+            if sys.stdout is not None:
+                sys.stdout.flush()
 
         run(app, listening, ready)
     return 0
