@@ -17,7 +17,7 @@ class Ear:
     free: int = 1 << 60
     whole_at: int = 1 << 60
     trouble: str = ""
-    """The name of the method that raises; `slow` commits when `go_on` is set."""
+    """The name of the method that raises, or `late` for a piece behind what is held; `slow` commits when `go_on` is set."""
     heard: bytes = b""
     told: list[str] = field(default_factory=list)
     """What was called, in order, without pieces."""
@@ -29,9 +29,9 @@ class Ear:
         return ((b"x-everlog-request-id", b"r-1"),)
 
     def piece(self, data: bytes) -> int:
-        if self.trouble == "piece":
-            raise Broke
         before = len(self.heard)
+        if self.trouble == "piece" or (self.trouble == "late" and before > self.free):
+            raise Broke
         self.heard += data
         self.whole = len(self.heard) >= self.whole_at
         return min(len(data), max(0, self.free - before))
