@@ -53,11 +53,17 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."
         ),
+        Command("keys create", "callers:create", "Make a key for a caller of the proxy, and print it."),
+        Command("keys list", "callers:list_keys", "List the keys of callers."),
+        Command("keys revoke", "callers:revoke", "Have a key of a caller open nothing from now on."),
         Command("erase", "erase:erase", "Erase a thread, a person or a tenant, and print the receipt."),
     ),
 }
 
-SUBGROUPS = {"db": "Look after the tables of a database.", "keys": "Make, change and retire master keys."}
+SUBGROUPS = {
+    "db": "Look after the tables of a database.",
+    "keys": "Master keys, which seal the database, and keys of callers, who ask through the proxy.",
+}
 
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
