@@ -9,12 +9,12 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_KEY_FILE` | `--key-file` | a file with master keys, the newest first |
 | `EVERLOG_MASTER_KEY` | | the same keys themselves, separated by spaces or commas |
 | `EVERLOG_DEBUG` | `--debug` | show where an unexpected error came from |
-| `EVERLOG_CONFIG` | | a file of settings; else `everlog.toml` beside the database |
+| `EVERLOG_CONFIG` | | a file of settings, YAML or TOML; else `everlog.yaml` or `everlog.toml` beside the database |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
 | `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 
-In the file:
+In the file, here as TOML (what it says of the proxy is in `proxy/schema.py`):
 
     required_protocol = "chat_completions"
 
@@ -33,7 +33,6 @@ In the file:
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +43,7 @@ from everlog.chat.options import refuse_unknown
 from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
+from everlog.surfaces import config_file
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -138,6 +138,9 @@ SHAPES: dict[str, type] = {
 
 CHAT_SHAPES: dict[str, type] = {name: shape for name, shape in SHAPES.items() if name != "at_once"}
 """What `[chat]` may hold."""
+
+OURS: dict[str, type] = {"required_protocol": str, "compactor": dict, "chat": dict}
+"""What stands in the file for every command; the rest is about the proxy."""
 
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
 
@@ -234,19 +237,12 @@ def required_protocol(settings: Settings, environment: Mapping[str, str] = os.en
 
 def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     """Return the file of settings, if there is one, and what it holds."""
-    named = environment.get("EVERLOG_CONFIG")
-    beside = settings.path
-    path = expanded(Path(named)) if named else None if beside is None else beside.parent / "everlog.toml"
-    if path is None or not (named or path.is_file()):
+    path = config_file.find(None if settings.path is None else settings.path.parent, environment)
+    if path is None:
         return None, {}
-    try:
-        found = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"the settings in {path} cannot be read: {type(error).__name__}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise Mistake(f"the settings in {path} are no TOML: {error}") from error
-    refuse_unknown(found, ("required_protocol", "compactor", "chat"), str(path))
-    _expect(found, {"required_protocol": str, "compactor": dict, "chat": dict}, f"{path}:")
+    found = config_file.read(path, environment)
+    refuse_unknown(found, (*OURS, *config_file.PROXY), str(path))
+    _expect({name: value for name, value in found.items() if name in OURS}, OURS, f"{path}:")
     for name, shapes in (("compactor", SHAPES), ("chat", CHAT_SHAPES)):
         section = found.get(name, {})
         refuse_unknown(section, tuple(shapes), f"[{name}] of {path}")
