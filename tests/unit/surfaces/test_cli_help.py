@@ -56,6 +56,7 @@ Look after:
   doctor       Check database, keys and pending work; --fix finishes what is pending.
   backup       Write a copy of the database while it is in use.
   restore      Make a database from a backup.
+  config show  Print all settings of the proxy, and who says so.
   db upgrade   Make or upgrade the tables of a server's database.
 
 Protect:
