@@ -12,6 +12,7 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_CONFIG` | | a file of settings, YAML or TOML; else `everlog.yaml` or `everlog.toml` beside the database |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
+| `EVERLOG_UPSTREAM` | `--upstream` | the base URL of the server before which the proxy stands; more in `proxy/configured.py` |
 | `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 
 In the file, here as TOML (what it says of the proxy is in `proxy/schema.py`):
@@ -35,8 +36,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from everlog.chat.options import refuse_unknown
@@ -44,6 +47,9 @@ from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
 from everlog.surfaces import config_file
+
+if TYPE_CHECKING:
+    from everlog.surfaces.proxy.configured import Configured
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -125,6 +131,27 @@ def debugging(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("EVERLOG_DEBUG", "").lower() not in NO
 
 
+def proxy(
+    settings: Settings, *, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple["Configured", Path | None]:
+    """Return what options, environment and file say of the proxy, and the file.
+
+    Args:
+        settings: what is said of the database.
+        given: options of the command by key, such as `server.port`; None is not said.
+        environment: the variables.
+
+    Raises:
+        Mistake: something is unknown, or not of its kind.
+    """
+    if find_spec("msgspec") is None:
+        raise Mistake("the proxy needs more packages: pip install 'everlog[server]'")
+    path, held = _held(settings, environment)
+    made = import_module("everlog.surfaces.proxy.configured").configured
+    found: Configured = made(file=held, path=str(path), environment=environment, given=given)
+    return found, path
+
+
 SHAPES: dict[str, type] = {
     "model": str,
     "provider": str,
@@ -138,9 +165,6 @@ SHAPES: dict[str, type] = {
 
 CHAT_SHAPES: dict[str, type] = {name: shape for name, shape in SHAPES.items() if name != "at_once"}
 """What `[chat]` may hold."""
-
-OURS: dict[str, type] = {"required_protocol": str, "compactor": dict, "chat": dict}
-"""What stands in the file for every command; the rest is about the proxy."""
 
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
 
@@ -237,12 +261,11 @@ def required_protocol(settings: Settings, environment: Mapping[str, str] = os.en
 
 def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     """Return the file of settings, if there is one, and what it holds."""
-    path = config_file.find(None if settings.path is None else settings.path.parent, environment)
+    path, found = _held(settings, environment)
     if path is None:
         return None, {}
-    found = config_file.read(path, environment)
-    refuse_unknown(found, (*OURS, *config_file.PROXY), str(path))
-    _expect({name: value for name, value in found.items() if name in OURS}, OURS, f"{path}:")
+    refuse_unknown(found, (*config_file.OURS, *config_file.PROXY), str(path))
+    _expect({name: value for name, value in found.items() if name in config_file.OURS}, config_file.OURS, f"{path}:")
     for name, shapes in (("compactor", SHAPES), ("chat", CHAT_SHAPES)):
         section = found.get(name, {})
         refuse_unknown(section, tuple(shapes), f"[{name}] of {path}")
@@ -250,6 +273,11 @@ def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | No
     if found.get("compactor", {}).get("at_once", 1) < 1:
         raise Mistake(f"[compactor] of {path}: at_once is at least 1")
     return path, found
+
+
+def _held(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    path = config_file.find(None if settings.path is None else settings.path.parent, environment)
+    return (None, {}) if path is None else (path, config_file.read(path, environment))
 
 
 _WORDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole number", dict: "a section"}

@@ -20,6 +20,9 @@ VARIABLES = ("EVERLOG_CONFIG", "INFINITUM_CONFIG", "CONTEXT_RUNTIME_CONFIG")
 
 NAMES = ("everlog.yaml", "everlog.yml", "everlog.toml")
 
+OURS: dict[str, type] = {"required_protocol": str, "compactor": dict, "chat": dict}
+"""What stands in the file for every command."""
+
 PROXY = (
     *("server", "upstream", "upstreams", "keys", "memory", "request_context"),
     *("context", "learning", "embeddings", "retrieval_weights"),

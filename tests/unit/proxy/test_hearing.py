@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from everlog.errors import ConnectionFailed, NeverSent
-from everlog.surfaces.proxy.app import App
+from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.hearing import HOLD_S
 from tests.unit.proxy.ears import Ear, Ears
 from tests.unit.proxy.wire import PLAIN, STREAM_HEAD, Client, Coming, Upstream, asked, within

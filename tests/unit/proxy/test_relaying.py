@@ -11,7 +11,7 @@ import zlib
 import pytest
 
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout, ProviderTrouble
-from everlog.surfaces.proxy.app import App
+from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.options import Options, Target
 from tests.unit.proxy.ears import Ear, Ears
 from tests.unit.proxy.wire import BASE, PLAIN, STREAM_HEAD, Client, Coming, Upstream, asked, within

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from everlog.errors import ProviderTrouble
-from everlog.surfaces.proxy.app import App
+from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.options import Options, Target
 from everlog.surfaces.proxy.upstream import Outgoing

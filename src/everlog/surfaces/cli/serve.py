@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from everlog.errors import Mistake
+from everlog.surfaces import config
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
-from everlog.surfaces.proxy.app import App
-from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -20,8 +20,9 @@ HOST = "127.0.0.1"
 def serve(
     context: typer.Context,
     upstream: Annotated[
-        str, typer.Option("--upstream", metavar="URL", help="The base URL of the server that has the models.")
-    ],
+        str | None,
+        typer.Option("--upstream", metavar="URL", help="The base URL of the server of models. Else EVERLOG_UPSTREAM."),
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where to listen; 0 takes a free port.")
     ] = 8788,
@@ -40,7 +41,8 @@ def serve(
     """
     if mode != "off":
         raise Mistake(f"there is no mode {mode!r}; choose off")
-    app = App(Options(targets=(Target(base_url=upstream),)))
+    found, _ = config.proxy(session.of(context).settings, given={"upstream.base_url": upstream, "memory.mode": mode})
+    app = App(found.options())
     with listen(HOST, port) as listening:
         here = f"http://{HOST}:{listening.getsockname()[1]}"
 

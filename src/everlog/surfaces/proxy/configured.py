@@ -12,7 +12,7 @@ import msgspec
 
 from everlog.chat.options import meant
 from everlog.errors import Mistake
-from everlog.surfaces.config import OURS
+from everlog.surfaces.config_file import OURS
 from everlog.surfaces.proxy.options import IDENTITY_HEADERS, MB, Options, Target
 from everlog.surfaces.proxy.schema import WAITING, Proxy, Upstream
 

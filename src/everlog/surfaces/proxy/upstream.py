@@ -7,6 +7,7 @@ that themselves.
 """
 
 import asyncio
+import ssl
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -104,9 +105,10 @@ class Upstream(Protocol):
 class HTTPUpstream:
     """Over HTTP/1.1. It belongs to the event loop on which it was made."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
         self._session = aiohttp.ClientSession(
-            connector=_Pool(limit=0, keepalive_timeout=KEEP_S),
+            connector=_Pool(limit=0, keepalive_timeout=KEEP_S, ssl=trusted or True),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=("accept", "accept-encoding", "user-agent", "content-type"),
@@ -132,7 +134,7 @@ class HTTPUpstream:
         await self._session.close()
 
     async def _sent(self, outgoing: Outgoing) -> Coming:
-        headers = CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in outgoing.headers)
+        headers = CIMultiDict((name.decode("latin-1"), _text(value)) for name, value in outgoing.headers)
         response = await self._session.request(
             outgoing.method,
             URL(outgoing.url, encoded=True),
@@ -208,9 +210,18 @@ class _Pool(aiohttp.TCPConnector):
         return connection
 
 
+def _text(value: bytes) -> str:
+    """Return a header as the text that is written as the same bytes, which are UTF-8 if they are text at all."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
 def _raise(error: BaseException) -> NoReturn:
     """Raise what a failure of HTTP is in our words; without an address, since clients read them."""
-    reason = reason_of(error) or type(error).__name__
+    told = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error
+    reason = reason_of(told) or type(error).__name__
     if isinstance(error, NEVER_SENT):
         raise NeverSent(f"no connection could be made ({reason})") from None
     if isinstance(error, TimeoutError):

@@ -4,6 +4,7 @@ import asyncio
 from typing import assert_never
 from urllib.parse import unquote
 
+from everlog.surfaces import config
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, request_of
 from everlog.surfaces.proxy.faults import fault
@@ -137,6 +138,12 @@ class App:
             return self._upstreams.of(unquote(way.model or ""))
         named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)
         return self._upstreams.of(named)
+
+
+def configured() -> App:
+    """Return the proxy that the environment asks for."""
+    found, _ = config.proxy(config.settings())
+    return App(found.options())
 
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
