@@ -12,6 +12,15 @@ down_revision = None
 def upgrade() -> None:
     """Make every table of the first schema."""
     make_table(
+        "aside",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("fp", sa.String(32)),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary()),
+        sa.PrimaryKeyConstraint("tenant", "thread", "fp", name="pk_aside"),
+    )
+    make_table(
         "blob",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
@@ -223,7 +232,7 @@ def upgrade() -> None:
         sa.Column("thread", sa.String(32)),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "principal", "id", "thread", name="pk_session"),
-        indexes=(("tenant", "thread"),),
+        indexes=(("tenant", "thread"), ("tenant", "principal", "id", "at")),
     )
     make_table(
         "spend",
