@@ -11,7 +11,7 @@ from functools import partial
 
 from everlog import log
 from everlog.conversation.exchange_values import Answer, Recorded, Request
-from everlog.conversation.presence import Placed, Presence
+from everlog.conversation.presence import Placed, Presence, principal_of
 from everlog.conversation.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.log import NewTurn, ThreadRow, TurnState
 from everlog.messages import Message
@@ -64,13 +64,14 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
     thread = _thread(unit, placed)
+    principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
     log.instruct(unit, thread, placed.instructions)
-    log.join(unit, thread, request.session, principal=placed.principal)
+    log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
     appended = log.append(unit, thread, turns)
     for id_, index in answer.ids:
         position = appended.stop - len(answer.messages) + index
-        log.answered(unit, thread, id_, position, principal=placed.principal)
+        log.answered(unit, thread, id_, position, principal=principal)
     mark_tree(unit, thread.id, upto=appended.stop)
     return Recorded(
         decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)

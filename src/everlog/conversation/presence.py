@@ -6,6 +6,7 @@ a session of theirs, or is known to be one person, may show less of it: that is 
 weaker begins a thread of its own.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -19,6 +20,8 @@ from everlog.log.matches import VOICES
 from everlog.messages import Message, Unknown
 from everlog.store import Unit
 from everlog.tokens import size_bytes
+
+_NUMBER = re.compile(r"~[0-9]+\Z")
 
 NEAR = 64
 """Messages at the end of a history whose chains are looked up first: what is new is rarely longer."""
@@ -36,7 +39,6 @@ class Placed:
     """What of it is new, to be appended before the answer."""
     key: str
     """Key of the thread to make, if one is to be made; a fork gets a variant of it."""
-    principal: str
     thread: ThreadRow | None = None
     """The thread it goes on in or forks from, as it was seen; None for a new one."""
     forks_at: int | None = None
@@ -67,7 +69,7 @@ class Presence:
     def place(self, unit: Unit) -> Placed:
         """Decide where it belongs, and remember it."""
         request = self._request
-        self._principal = log.principal_of(unit, request.caller.key, request.caller.user)
+        self._principal = principal_of(unit, request)
         self._resolve(unit)
         incoming = self._prints(unit)
         found = None
@@ -82,12 +84,12 @@ class Presence:
     def _decided(self, unit: Unit, thread: ThreadRow | None, decision: Decision) -> Placed:
         messages = self._messages
         end = Placed(
-            decision="nothing", said=(), key=self._request.name, principal=self._principal, thread=thread,
+            decision="nothing", said=(), key=self._request.name, thread=thread,
             before=messages[-1] if messages else None, instructions=self._instructions,
         )  # fmt: skip
         if thread is None:
             return replace(end, decision="new", said=messages, before=None)
-        base = thread.key or self._request.name
+        base = _NUMBER.sub("", thread.key or self._request.name)
         match decision:
             case log.Append(start=start):
                 return replace(end, decision="append", said=messages[start:], before=_before(messages, start))
@@ -117,22 +119,25 @@ class Presence:
         found = self._aligned(unit, members, near, incoming) if self._named else None
         if found is not None or ended is not None:
             return found or ended
-        for place in places:
-            thread = _load(unit, place.thread)
-            if thread is not None:
-                return thread, _parted(place.i + 1, incoming, shown)
+        for place, thread in self._proven(unit, places):
+            return thread, _parted(place.i + 1, incoming, shown)
         return None
 
     def _ended(
         self, unit: Unit, places: Sequence[Place], incoming: Sequence[Print], shown: int
     ) -> Iterator[tuple[ThreadRow, Decision]]:
         """Yield the threads that end where the history was found, with what comes after it."""
+        for place, thread in self._proven(unit, places):
+            rest = log.seen(unit, thread, place.i + 1, place.i + 1 + NEAR)
+            if not _any_loud(rest):
+                yield thread, _appended(thread, incoming, shown, len(rest))
+
+    def _proven(self, unit: Unit, places: Sequence[Place]) -> Iterator[tuple[Place, ThreadRow]]:
+        """Yield those of some places up to which a history holds an answer of a model's, and the threads they are in."""
         for place in places:
             thread = _load(unit, place.thread)
-            if thread is not None:
-                rest = log.seen(unit, thread, place.i + 1, place.i + 1 + NEAR)
-                if not _any_loud(rest):
-                    yield thread, _appended(thread, incoming, shown, len(rest))
+            if thread is not None and log.first_answer(unit, thread, place.i + 1) is not None:
+                yield place, thread
 
     def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
         """Return how much of the history, an answer among it, stands in the log as it is, and where."""
@@ -154,7 +159,9 @@ class Presence:
         asides = [text for thread in (*threads, *others) for text in log.asides(unit, thread)]
         mine = [(thread, self._judged(unit, thread, incoming, asides)) for thread in threads]
         theirs = [(thread, self._judged(unit, thread, incoming, asides)) for thread in others]
-        proven = [(thread, decision) for thread, decision in theirs if decision.shown.whole and decision.shown.spoken]
+        if not self._request.session:
+            mine = [one for one in mine if _reaches_an_answer(unit, *one)]
+        proven = [one for one in theirs if one[1].shown.whole and one[1].shown.spoken]
         return log.best([*mine, *proven])
 
     def _judged(self, unit: Unit, thread: ThreadRow, incoming: Sequence[Print], asides: Sequence[str]) -> Decision:
@@ -222,12 +229,26 @@ class Presence:
         return self._printed[1]
 
 
+def principal_of(unit: Unit, request: Request) -> str:
+    """Return the name under which the sessions of whoever sent a request stand."""
+    return log.principal_of(unit, request.caller.key, request.caller.user)
+
+
 def _appended(thread: ThreadRow, incoming: Sequence[Print], shown: int, quiet: int) -> Decision:
     """Return what is new of a history that shows all of a thread but some quiet entries at its end, and then goes on."""
     start = shown
     while start < len(incoming) and start - shown < quiet and incoming[start].quiet:
         start += 1
     return log.Append(start=start) if start < len(incoming) else log.Nothing(at=thread.next)
+
+
+def _reaches_an_answer(unit: Unit, thread: ThreadRow, decision: Decision) -> bool:
+    """Whether a history that goes another way than a thread does so after an answer; how talks begin is often the same."""
+    match decision:
+        case log.Fork(at=at) | log.Nothing(at=at):
+            return log.first_answer(unit, thread, at) is not None
+        case _:
+            return True
 
 
 def _parted(at: int, incoming: Sequence[Print], shown: int) -> Decision:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everlog.log import rows
+from everlog.log.threads import ThreadRow
 from everlog.store import Unit
 
 LIMIT = 32
@@ -31,3 +32,15 @@ def holding(unit: Unit, chains: Sequence[bytes], *, principal: str) -> list[Plac
         return []
     found = unit.rows(rows.HOLDING, chains=list(chains), principal=principal, limit=LIMIT)
     return [Place(thread, i, bytes(chain)) for thread, i, chain in found]
+
+
+def first_answer(unit: Unit, thread: ThreadRow, stop: int) -> int | None:
+    """Return the position of the first entry below `stop` that is known to be a model's answer; None if there is none.
+
+    What a client puts into its histories in a model's name, such as "Got it.", is the same in all of them.
+    """
+    for owner, begin, end in thread.spans(0, stop):
+        found = unit.row(rows.FIRST_ANSWER, thread=owner, start=begin, stop=end)
+        if found is not None:
+            return int(found[0])
+    return None
