@@ -14,42 +14,49 @@ from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line, note
 from everlog.surfaces.cli.output import array, document, table
 
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="What it is for; not secret.", show_default=False)]
+Asked = Annotated[
+    str, typer.Option("--role", metavar="ROLE", help="chat asks models; read looks at everything; admin may erase.")
+]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="ID", help="Whose all its requests are.", show_default=False)
+]
+Project = Annotated[
+    str | None, typer.Option("--project", metavar="ID", help="What all its requests are about.", show_default=False)
+]
+OnePerson = Annotated[
+    bool,
+    typer.Option(
+        "--one-person", help="Only one person stands behind it: a trimmed history still finds its conversation."
+    ),
+]
+Pace = Annotated[
+    int | None,
+    typer.Option("--requests-per-minute", metavar="N", help="Counted by each server.", show_default=False),
+]
+Tokens = Annotated[
+    int | None, typer.Option("--tokens-per-day", metavar="N", help="Of all kinds, UTC.", show_default=False)
+]
+Money = Annotated[
+    float | None,
+    typer.Option("--usd-per-month", metavar="USD", help="Where the price is known.", show_default=False),
+]
+Days = Annotated[
+    int | None, typer.Option("--days", metavar="N", min=1, help="How long it is good for.", show_default=False)
+]
+
 
 def create(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="What it is for; not secret.", show_default=False)
-    ] = None,
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="chat asks models; read looks at everything; admin may erase.")
-    ] = "chat",
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Whose all its requests are.", show_default=False)
-    ] = None,
-    project: Annotated[
-        str | None,
-        typer.Option("--project", metavar="ID", help="What all its requests are about.", show_default=False),
-    ] = None,
-    one_person: Annotated[
-        bool,
-        typer.Option(
-            "--one-person", help="Only one person stands behind it: a trimmed history still finds its conversation."
-        ),
-    ] = False,
-    requests: Annotated[
-        int | None,
-        typer.Option("--requests-per-minute", metavar="N", help="Counted by each server.", show_default=False),
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option("--tokens-per-day", metavar="N", help="Of all kinds, UTC.", show_default=False)
-    ] = None,
-    usd: Annotated[
-        float | None,
-        typer.Option("--usd-per-month", metavar="USD", help="Where the price is known.", show_default=False),
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option("--days", metavar="N", min=1, help="How long it is good for.", show_default=False)
-    ] = None,
+    name: Name = None,
+    role: Asked = "chat",
+    user: User = None,
+    project: Project = None,
+    one_person: OnePerson = False,
+    requests: Pace = None,
+    tokens: Tokens = None,
+    usd: Money = None,
+    days: Days = None,
 ) -> None:
     """Make a key for a caller of the proxy, and print it.
 

@@ -30,6 +30,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "id", name="pk_api_key"),
     )
     make_table(
+        "aside",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("fp", sa.String(32)),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary()),
+        sa.PrimaryKeyConstraint("tenant", "thread", "fp", name="pk_aside"),
+    )
+    make_table(
         "blob",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
@@ -252,7 +261,7 @@ def upgrade() -> None:
         sa.Column("thread", sa.String(32)),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "principal", "id", "thread", name="pk_session"),
-        indexes=(("tenant", "thread"),),
+        indexes=(("tenant", "thread"), ("tenant", "principal", "id", "at")),
     )
     make_table(
         "spend",
