@@ -15,7 +15,7 @@ from everlog.log import TurnState
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording import Exchange, Recorder
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 
@@ -45,6 +45,12 @@ def asked(protocol: str, *texts: str, headers=(), **fields) -> Incoming:
     said = [{"role": "user" if n % 2 == 0 else "assistant", "content": text} for n, text in enumerate(texts)]
     body = json.dumps({"model": "m", PLACES[protocol]: said, **fields}).encode()
     return Incoming(method="POST", path="/v1/x", query=b"", headers=headers, body=body)
+
+
+def listen(recorder: Recorder, incoming: Incoming) -> Exchange:
+    ear = recorder.listen(incoming, "anthropic")
+    assert ear is not None
+    return ear
 
 
 def hear(recorder, incoming, protocol, pieces, *, status=200, headers=STREAM, leave=None) -> list[int]:
@@ -166,7 +172,7 @@ def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
 
 def test_what_is_too_much_is_not_heard_and_counted(store):
     recorder = recorder_of(store, waiting=1)
-    first = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+    first = listen(recorder, asked("anthropic", "Hello"))
     with pytest.raises(Busy):
         recorder.listen(asked("anthropic", "Hello"), "anthropic")
     asyncio.run(first.leave("upstream"))
@@ -182,7 +188,7 @@ def test_where_the_database_is_away_the_answer_says_so_and_the_failure_is_counte
     monkeypatch.setattr(store, "read", away)
 
     async def exchange() -> None:
-        ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+        ear = listen(recorder, asked("anthropic", "Hello"))
         await asyncio.wait([asyncio.wrap_future(ear._heard)])
         assert (b"x-everlog-degraded", b"record") in ear.head(200, STREAM)
         with pytest.raises(StoreUnavailable):
@@ -213,7 +219,8 @@ def test_a_database_that_is_back_when_the_answer_is_there_has_all_of_it(recorder
 
 def test_each_answer_names_its_request_and_the_entries_name_it_too(recorder, store):
     async def exchange() -> bytes:
-        ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+        ear = listen(recorder, asked("anthropic", "Hello"))
+        request: bytes
         ((_, request),) = ear.head(200, JSON)
         ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
         await ear.commit()
@@ -230,9 +237,8 @@ def test_many_at_once_lose_and_double_nothing(store):
     recorder = recorder_of(store)
 
     async def exchange(n: int) -> None:
-        ear = recorder.listen(
-            asked("anthropic", f"Hello {n}", headers=((b"x-everlog-session-id", b"%d" % (n % 4)),)), "anthropic"
-        )
+        headers = ((b"x-everlog-session-id", b"%d" % (n % 4)),)
+        ear = listen(recorder, asked("anthropic", f"Hello {n}", headers=headers))
         ear.head(200, JSON)
         ear.piece(json.dumps(body_of(Answer(text=f"Hi {n}"), "anthropic", "m", n)).encode())
         await ear.commit()
