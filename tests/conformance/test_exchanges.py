@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from everlog import log
 from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
+from everlog.conversation.presence import Presence
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.store import open_store
@@ -78,6 +79,16 @@ def test_an_exchange_that_was_cut_off_is_kept_once_when_it_is_heard_again(store,
 def dies(name: str, point: str) -> None:
     if name == point:
         raise KeyError(name)
+
+
+def test_what_was_overtaken_is_placed_anew(store):
+    keep(store, asked("Hello", session="s"), told("Hi"))
+    late = asked("Hello", "Hi", "Why?", session="s", request="late")
+    presence = Presence(late, lambda message: message)
+    store.read("t", presence.place)
+    keep(store, asked("Hello", "Hi", "And?", session="s", request="quick"), told("So"))
+    record(store, "t", late, told("Because"), redact=lambda message: message, presence=presence)
+    assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Hello", "Hi", "Why?", "Because"]]
 
 
 WORDS = st.sampled_from(["Hello", "And?", "Why?", "Go on"])
