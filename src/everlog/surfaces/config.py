@@ -12,6 +12,7 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_CONFIG` | | a file of settings; else `everlog.toml` beside the database |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
+| `EVERLOG_UPSTREAM` | `--upstream` | the base URL of the server before which the proxy stands |
 | `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 
 In the file:
@@ -44,6 +45,7 @@ from everlog.chat.options import refuse_unknown
 from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
+from everlog.surfaces.proxy.options import Options, Target
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -123,6 +125,18 @@ def settings(
 def debugging(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether `EVERLOG_DEBUG` asks for the whole story of an unexpected error."""
     return environment.get("EVERLOG_DEBUG", "").lower() not in NO
+
+
+def proxy_options(*, upstream: str | None = None, environment: Mapping[str, str] = os.environ) -> Options:
+    """Return what the options of `everlog serve` say of the proxy, and the environment where they are silent.
+
+    Raises:
+        Mistake: no upstream is named, or its address is none.
+    """
+    named = upstream or environment.get("EVERLOG_UPSTREAM")
+    if not named:
+        raise Mistake("no upstream is named; give its base URL by --upstream or EVERLOG_UPSTREAM")
+    return Options(targets=(Target(base_url=named),))
 
 
 SHAPES: dict[str, type] = {

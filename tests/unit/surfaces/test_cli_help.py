@@ -31,6 +31,7 @@ any length fit a budget and open back down to the words.
 
 Talk:
   chat         Talk with a model that forgets nothing.
+  serve        Stand in front of a server of models as a proxy.
 
 Keep:
   import       Bring in conversations that other programs exported.

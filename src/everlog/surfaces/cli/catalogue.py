@@ -16,10 +16,15 @@ class Command:
     where: str
     """`module:function` in this package."""
     summary: str
+    extra: str | None = None
+    """What has to be installed beside Everlog for it: a name in brackets, as in `everlog[server]`."""
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
-    "Talk": (Command("chat", "chat:chat", "Talk with a model that forgets nothing."),),
+    "Talk": (
+        Command("chat", "chat:chat", "Talk with a model that forgets nothing."),
+        Command("serve", "serve:serve", "Stand in front of a server of models as a proxy.", extra="server"),
+    ),
     "Keep": (
         Command("import", "bring:import_files", "Bring in conversations that other programs exported."),
         Command("threads", "threads:list_threads", "List the threads."),
