@@ -16,7 +16,7 @@ from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts
-from everlog.log.sessions import answer, answered, answers, join, members, principal_of
+from everlog.log.sessions import answer, answered, answers, join, members, principal_of, threads_of
 from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
@@ -126,6 +126,7 @@ __all__ = [
     "spent",
     "split",
     "thread_count",
+    "threads_of",
     "tombstones",
     "totals",
     "turn_start",

@@ -440,6 +440,9 @@ SESSION_THREADS = (
     .order_by(session.c.at.desc())
     .limit(bindparam("limit"))
 )
+THREADS_OF_PRINCIPAL = (
+    scoped(session).select(session.c.thread).distinct().where(session.c.principal == bindparam("principal"))
+)
 HOLDING = (
     scoped(entry)
     .select(entry.c.thread, entry.c.i, entry.c.chain)

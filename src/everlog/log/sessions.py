@@ -54,3 +54,8 @@ def answers(unit: Unit, ids: Sequence[str], *, principal: str = "") -> dict[str,
     """Return the thread's id and the position for those of some ids of responses, or of their items, that are known."""
     found = unit.rows(rows.RESPONSES, principal=principal, ids=list(ids)) if ids else []
     return {id_: (thread, i) for id_, thread, i in found}
+
+
+def threads_of(unit: Unit, *, principal: str) -> list[str]:
+    """Return the ids of all threads of a principal."""
+    return [thread for (thread,) in unit.rows(rows.THREADS_OF_PRINCIPAL, principal=principal)]

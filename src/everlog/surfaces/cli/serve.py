@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from everlog.errors import Mistake
+from everlog.surfaces import config
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
-from everlog.surfaces.config import proxy_options
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
@@ -42,7 +42,8 @@ def serve(
     """
     if mode != "off":
         raise Mistake(f"there is no mode {mode!r}; choose off")
-    app = App(proxy_options(upstream=upstream))
+    found, _ = config.proxy(session.of(context).settings, given={"upstream.base_url": upstream, "memory.mode": mode})
+    app = App(found.options())
     with listen(HOST, port) as listening:
         here = f"http://{HOST}:{listening.getsockname()[1]}"
 

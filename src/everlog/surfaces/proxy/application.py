@@ -4,7 +4,7 @@ import asyncio
 from typing import assert_never
 from urllib.parse import unquote
 
-from everlog.surfaces.config import proxy_options
+from everlog.surfaces import config
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, request_of
 from everlog.surfaces.proxy.faults import fault
@@ -142,7 +142,8 @@ class App:
 
 def configured() -> App:
     """Return the proxy that the environment asks for."""
-    return App(proxy_options())
+    found, _ = config.proxy(config.settings())
+    return App(found.options())
 
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
