@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.protocols.exchange import Settings, Thinking
+from everlog.protocols.exchange import Settings, Thinking, Tool
 from everlog.registry import Model
 from everlog.surfaces.proxy.fitting import fitted
 
@@ -75,3 +75,12 @@ def test_what_the_other_protocol_would_refuse_is_named_in_the_clients_words():
     assert lost == ("stop_sequences", "metadata.user_id")
     settings, lost = told(None, "chat_completions", "anthropic", UNKNOWN, caching={"key": "k"}, end_user="u" * 65)
     assert (settings.caching, settings.end_user, lost) == (None, "u" * 65, ("prompt_cache_key",))
+
+
+def test_a_tool_is_declared_as_anthropic_takes_it():
+    """Not to be strict is not said, which older models refuse to hear; arguments are always an object."""
+    tools = (Tool(name="a", strict=False, parameters={"properties": {}}), Tool(name="b", strict=True))
+    settings, _ = told(None, "responses", "anthropic", UNKNOWN, tools=tools)
+    assert [one.strict for one in settings.tools] == [None, True]
+    assert [one.parameters for one in settings.tools] == [{"type": "object", "properties": {}}] * 2
+    assert told(None, "responses", "chat_completions", UNKNOWN, tools=tools)[0].tools == tools

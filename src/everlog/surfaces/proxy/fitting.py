@@ -92,12 +92,16 @@ def _budgeted(asked: Thinking, settings: Settings, model: Model) -> Thinking | N
 
 
 def _for_anthropic(settings: Settings, model: Model) -> Settings:
-    """Temperatures go to 1, stand alone, and not beside thinking; an answer has a limit."""
+    """Temperatures go to 1, stand alone, and not beside thinking; an answer has a limit; arguments say they are an object."""
     temperature, top_p = settings.temperature, settings.top_p
     if model.temperature is False or (settings.thinking is not None and settings.thinking.enabled):
         temperature = top_p = None
     return replace(
         settings,
+        tools=tuple(
+            replace(one, strict=one.strict or None, parameters={"type": "object", **one.parameters})
+            for one in settings.tools
+        ),
         temperature=None if temperature is None else min(temperature, 1.0),
         top_p=top_p if temperature is None else None,
         max_output_tokens=settings.max_output_tokens or model.output_tokens,
