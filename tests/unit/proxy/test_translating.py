@@ -251,6 +251,17 @@ def test_an_answer_that_breaks_off_is_an_error_in_the_clients_words(client, upst
 
 
 @each_way
+def test_nothing_is_said_behind_the_last_word(client, upstream):
+    pieces = list(events_of(body_of(Answer(text="one"), upstream, "m"), upstream))
+    request = asked(client, upstream)
+    assert (
+        passed(request, [*pieces, *pieces])
+        == passed(request, pieces)
+        == passed(request, [b"".join([*pieces, *pieces])])
+    )
+
+
+@each_way
 def test_an_error_in_mid_stream_is_the_clients_kind_of_error_and_the_last_thing_said(client, upstream):
     pieces = list(events_of(body_of(Answer(text="one two three"), upstream, "m"), upstream))
     event = error_event("Overloaded", upstream)
@@ -376,3 +387,17 @@ def test_an_estimate_of_tokens_counts_an_image_as_one_and_not_as_its_letters():
     assert plain + 1000 <= estimated_tokens(FORMATS["anthropic"], body) <= plain + 1010
     more = {**body, "tools": [{"name": "read", "input_schema": {"type": "object"}}]}
     assert estimated_tokens(FORMATS["anthropic"], more) > estimated_tokens(FORMATS["anthropic"], body)
+
+
+def test_tokens_are_counted_by_an_upstream_that_can_with_what_it_wants_for_that():
+    body = {"model": "m", "messages": [{"role": "user", "content": "go"}], "stop_sequences": ["x"], "max_tokens": 9}
+    counted = translation("anthropic", "responses").count(body)
+    assert counted == (
+        "/responses/input_tokens",
+        {"model": "up-1", "input": [{"role": "user", "content": [{"type": "input_text", "text": "go"}]}]},
+    )
+    assert translation("anthropic", "chat_completions").count(body) is None
+    counted = translation("responses", "anthropic").count({"model": "m", "input": "go"})
+    assert counted
+    assert counted[0] == "/messages/count_tokens"
+    assert set(counted[1]) == {"model", "messages"}
