@@ -22,7 +22,7 @@ from everlog.protocols.sse import Frames
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.protocols.answers import CASES, bodies
 from tests.unit.protocols.test_oracles import adapter_of
-from tests.unit.protocols.test_streams import answers
+from tests.unit.protocols.test_streams import TEXTS, answers
 
 each_protocol = pytest.mark.parametrize("name", sorted(FORMATS))
 STAMP = Stamp(id="7", at=datetime(2026, 1, 5, 8, tzinfo=UTC))
@@ -92,6 +92,53 @@ def put_together(name: str, stream: bytes) -> Any:
             return message.model_dump(exclude_unset=True)
 
 
+def in_order(name: str, stream: bytes) -> None:
+    """Make sure that a whole stream has each of its events where the protocol wants it."""
+    told = events(stream)
+    match name:
+        case "chat_completions":
+            choices = [choice for event in told for choice in event["choices"]]
+            assert ["role" in one["delta"] for one in choices] == [True, *[False] * (len(choices) - 1)]
+            assert [one["finish_reason"] is None for one in choices] == [*[True] * (len(choices) - 1), False]
+            assert stream.endswith(b"data: [DONE]\n\n")
+        case "responses":
+            kinds = [event["type"].removeprefix("response.") for event in told]
+            assert [event["sequence_number"] for event in told] == list(range(len(told)))
+            assert kinds[:2] == ["created", "in_progress"]
+            assert kinds[-1] in {"completed", "incomplete"}
+            assert not {"created", "in_progress", kinds[-1]} & set(kinds[2:-1])
+            places = [event["output_index"] for event in told[2:-1]]
+            assert places == sorted(places)
+            for begun in ("output_item", "content_part", "reasoning_summary_part"):
+                ends = [kind for kind in kinds if kind.startswith(begun)]
+                assert ends == [f"{begun}.added", f"{begun}.done"] * (len(ends) // 2)
+            done = [event["item"] for event in told if event["type"] == "response.output_item.done"]
+            assert done == told[-1]["response"]["output"]
+        case _:
+            kinds = [event["type"].removeprefix("content_block_") for event in told]
+            assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+            blocks = [kind for kind in kinds[1:-2] if kind != "delta"]
+            assert blocks == ["start", "stop"] * (len(blocks) // 2)
+            assert [event["index"] for event in told[1:-2] if event["type"] == "content_block_start"] == list(
+                range(len(blocks) // 2)
+            )
+
+
+@each_protocol
+@pytest.mark.parametrize("source", sorted(TEXTS))
+def test_texts_between_other_things_are_lines_of_their_own(name, source):
+    field = "output" if source == "responses" else "content"
+    body = {**body_of(Answer(), source, "m"), field: TEXTS[source]}
+    reply = FORMATS[source].parse_reply(body)
+    stream, told = answered(name, reply)
+    in_order(name, stream)
+    again = FORMATS[name].parse_reply(told)
+    assert again.text == heard(name, stream).reply().text == "one\ntwo\nthree"
+    assert again.said.messages == heard(name, stream).reply().said.messages
+    if name == "anthropic" == source:
+        assert [one.get("text") for one in told["content"]] == [None, "one\ntwo", None, "three"]
+
+
 @each_protocol
 @pytest.mark.parametrize(("source", "case"), CASES)
 def test_an_answer_is_lawful_for_the_sdk_and_says_the_same_streamed_or_not(name, source, case):
@@ -100,6 +147,7 @@ def test_an_answer_is_lawful_for_the_sdk_and_says_the_same_streamed_or_not(name,
     TYPES[name].model_validate(body, strict=True)
     assert essence(FORMATS[name].parse_reply(body)) == essence(reply)
     assert heard(name, stream).reply().said.messages == FORMATS[name].parse_reply(body).said.messages
+    in_order(name, stream)
     assert essence(FORMATS[name].parse_reply(put_together(name, stream)))[:2] == essence(reply)[:2]
 
 

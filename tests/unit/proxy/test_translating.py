@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from itertools import permutations
 
 import pytest
+from anthropic.types import RawMessageStreamEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,9 +23,9 @@ from everlog.testing.upstream.failures import error_body, error_event
 from everlog.testing.upstream.streams import Manner, events_of
 from tests.unit.protocols.answers import CASES, bodies
 from tests.unit.protocols.histories import BODIES, talks
-from tests.unit.protocols.test_answers import THINKING, TYPES, essence, events, heard, put_together
+from tests.unit.protocols.test_answers import THINKING, TYPES, essence, events, heard, in_order, put_together
 from tests.unit.protocols.test_history import flat
-from tests.unit.protocols.test_oracles import lawful
+from tests.unit.protocols.test_oracles import adapter_of, lawful
 from tests.unit.protocols.test_streams import answers, manners, split
 
 STAMP = Stamp(id="7", at=datetime(2026, 1, 5, 8, tzinfo=UTC))
@@ -44,6 +45,13 @@ def asked(client, upstream, *, model=MODEL, **fields):
     if client == "responses":
         del body["max_tokens"]
     return translation(client, upstream, model).request({**body, **fields})
+
+
+def heard_of(client, out):
+    reader = FORMATS[client].stream()
+    for event in Frames().feed(out):
+        reader.feed(event)
+    return reader
 
 
 def passed(request, chunks):
@@ -107,6 +115,7 @@ def test_any_answer_comes_back_the_same_streamed_in_any_manner_or_not(client, up
     data = b"".join(events_of(body, upstream, manner))
     stream = passed(request, split(data, piece))
     assert stream == passed(request, [data])
+    in_order(client, stream)
     reply = heard(client, stream).reply()
     assert essence(reply) == essence(whole)
     assert reply.thinking == whole.thinking == answer.thinking
@@ -137,6 +146,21 @@ def test_each_piece_goes_out_as_it_comes(client, upstream):
         if b"delta" in out and any(word in out for word in (b"one ", b"two ", b"thre", b"e fo", b"ur")):
             told.append(out)
     assert len(told) >= 5
+
+
+@each_way
+@given(answer=answers, data=st.data())
+def test_events_in_any_order_are_an_answer_or_an_error_that_the_sdk_can_read(client, upstream, answer, data):
+    """Whatever an upstream sends, and leaves out, and sends twice."""
+    pieces = list(events_of(body_of(answer, upstream, "m"), upstream, Manner(piece=4)))
+    order = data.draw(st.lists(st.integers(0, len(pieces) - 1), max_size=2 * len(pieces)))
+    out = passed(asked(client, upstream), [pieces[place] for place in order])
+    told = [event for event in Frames().feed(out) if '"error":{' not in event.data or client == "responses"]
+    if client == "anthropic":  # its SDK puts together only arguments that miss no piece
+        for event in told:
+            adapter_of(RawMessageStreamEvent).validate_python(json.loads(event.data))
+    elif told:
+        put_together(client, b"".join(render_event(event.data, event.name) for event in told))
 
 
 def calls_of(client, stream):
@@ -242,9 +266,7 @@ def test_an_answer_that_breaks_off_is_an_error_in_the_clients_words(client, upst
     pieces = list(events_of(body_of(Answer(text="one two three"), upstream, "m"), upstream))
     for end in range(len(pieces) - 4):
         out = passed(asked(client, upstream), pieces[:end])
-        reader, frames = FORMATS[client].stream(), Frames()
-        for event in frames.feed(out):
-            reader.feed(event)
+        reader = heard_of(client, out)
         assert reader.fault
         assert reader.fault.message == "The upstream's answer broke off before its end."
         assert "one two three".startswith(reader.reply().text)
