@@ -423,3 +423,42 @@ def test_tokens_are_counted_by_an_upstream_that_can_with_what_it_wants_for_that(
     assert counted
     assert counted[0] == "/messages/count_tokens"
     assert set(counted[1]) == {"model", "messages"}
+
+
+@pytest.mark.parametrize(
+    ("client", "part"),
+    [
+        ("anthropic", {"type": "image", "source": {"type": "file", "file_id": "f"}}),
+        ("responses", {"type": "input_file", "file_id": "f"}),
+        ("chat_completions", {"type": "file", "file": {"file_id": "f"}}),
+    ],
+)
+def test_a_file_that_only_another_server_has_is_refused_and_not_left_out(client, part):
+    upstream = "chat_completions" if client == "anthropic" else "anthropic"
+    with pytest.raises(Mistake, match=r"not by reference: content\."):
+        asked(client, upstream, **{FIELDS[client]: [{"role": "user", "content": [part]}]})
+
+
+@each_way
+def test_an_error_under_a_good_status_has_the_status_that_it_means(client, upstream):
+    body: JSON = {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}
+    status, data = asked(client, upstream).whole(200, encoded(body), STAMP)
+    assert status == 529
+    assert json.loads(data)["error"]["message"] == "Busy."
+
+
+def test_a_client_of_responses_is_told_in_mid_stream_too_that_a_conversation_is_too_long():
+    event = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 3 > 2"}}
+    out = passed(asked("responses", "anthropic"), [render_event(json.dumps(event), "error")])
+    assert events(out)[-1]["response"]["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("client", ["responses", "anthropic"])
+def test_calls_that_come_whole_and_all_with_one_number_are_each_a_call(client):
+    """As Ollama sends them."""
+    body = body_of(Answer(calls=CALLS), "chat_completions", "m")
+    pieces = events_of(body, "chat_completions", Manner(whole_calls=True))
+    assert [one.call_id for one in calls_of(client, passed(asked(client, "chat_completions"), pieces))] == [
+        "call_a",
+        "call_b",
+    ]

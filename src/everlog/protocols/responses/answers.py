@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from everlog.messages import JSON
-from everlog.protocols.answering import Asked, Stamp, call_id
+from everlog.protocols.answering import TOO_LONG, Asked, Stamp, call_id
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Finish, Reply, TextDelta, ThinkingDelta, Usage
 from everlog.protocols.responses.items import FunctionCall, Item, Thought, Words, call_of
 from everlog.protocols.responses.settings import declared
@@ -34,6 +34,10 @@ REPEATED: dict[str, JSON] = {
 
 CUT: dict[Finish, str] = {"length": "max_output_tokens", "filtered": "content_filter"}
 """Why an answer is not whole."""
+
+
+FAULTS = {400: "invalid_prompt", 413: "invalid_prompt", 422: "invalid_prompt", 429: "rate_limit_exceeded"}
+"""What an answer that failed calls its error, by the status that it would have; all others are the server's."""
 
 
 class ResponseAnswer:
@@ -147,7 +151,8 @@ class ResponseAnswer:
         return ended + self._event(f"response.{self._top['status']}", response=self.body())
 
     def fail(self, fault: Fault, status: int) -> bytes:
-        code = "rate_limit_exceeded" if status == 429 else "invalid_prompt" if status < 500 else "server_error"
+        code = FAULTS.get(status, "server_error")
+        code = TOO_LONG if fault.type == TOO_LONG else code
         begun = b"" if self._number else self.begin("")
         self._top |= {"status": "failed", "error": {"code": code, "message": fault.message}}
         return begun + self._event("response.failed", response=self.body())

@@ -51,6 +51,9 @@ BROKE_OFF = Fault(type="upstream_broke_off", message="The upstream's answer brok
 UNREADABLE = Fault(type="upstream_unreadable", message="The upstream's answer cannot be read.")
 TOO_LARGE = Fault(type="upstream_too_large", message="The upstream's answer is larger than can be held.")
 
+FILES = frozenset(f"content.{kind}" for kind in ("document", "file", "image", "image_url", "input_file", "input_image"))
+"""Parts that are files, where we could not read them as one."""
+
 BEGUN = frozenset({"in_progress", "queued"})
 """What an answer says of itself that has not ended."""
 
@@ -76,15 +79,20 @@ class Translation:
         """Return the upstream's body for a client's.
 
         Raises:
-            Mistake: a part of the conversation is at a server, or a file has a type that the upstream cannot carry.
+            Mistake: a part of the conversation, or a file, is at a server, or a file is one that the upstream cannot carry.
         """
         if held := _held(body):
             raise Mistake(f"this upstream keeps no conversations: send the whole of it instead of {held}")
         asked = self.client.parse_settings(body)
-        settings, lost = fitted(asked.settings, self.client.name, self.upstream.name, self.model)
         history = moved(self.client.parse_history(body), asked.freeform)
+        unknown = _unknown(history)
+        if files := FILES.intersection(unknown):
+            raise Mistake(
+                f"this upstream takes files with their content only, not by reference: {', '.join(sorted(files))}"
+            )
+        settings, lost = fitted(asked.settings, self.client.name, self.upstream.name, self.model)
         sent = self.upstream.render_request(history, replace(settings, names=self.names))
-        dropped = dict.fromkeys((*asked.dropped, *lost, *_unknown(history)))
+        dropped = dict.fromkeys((*asked.dropped, *lost, *unknown))
         return Translated(translation=self, asked=asked, body=sent, dropped=tuple(dropped))
 
     def count(self, body: Record) -> tuple[str, Record] | None:
