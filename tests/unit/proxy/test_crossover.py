@@ -90,3 +90,17 @@ def test_what_has_no_counterpart_is_named_and_what_cannot_be_translated_is_refus
     held = Client(path="/v1/responses", pieces=[b'{"model":"m-1","input":"x","previous_response_id":"resp_1"}'])
     upstream = asked(held, lambda outgoing: Coming(), options=options)
     assert (held.status, json.loads(held.body)["error"]["code"], upstream.sent) == (400, "cannot_be_translated", [])
+
+
+@pytest.mark.parametrize(("protocols", "count"), [(("responses",), None), (("responses", "anthropic"), 7)])
+def test_tokens_are_estimated_where_the_upstream_has_no_count_of_anthropics(
+    protocols: tuple[str, ...], count: int | None
+):
+    options = Options(targets=(Target(base_url=BASE, protocols=protocols),))
+    body = json.dumps({"model": "m-1", **ASKED["anthropic"]}).encode()
+    asking = Client(path="/v1/messages/count_tokens", pieces=[body])
+    upstream = asked(asking, lambda outgoing: Coming(pieces=[b'{"input_tokens": 7}']), options=options)
+    found = json.loads(asking.body)["input_tokens"]
+    assert (len(upstream.sent), found if count else None) == ((1, 7) if count else (0, None))
+    assert 1 <= found <= 20
+    assert asking.header(b"x-everlog-estimated") == ([] if count else [b"input_tokens"])

@@ -19,7 +19,7 @@ from everlog.surfaces.proxy.encodings import Decoder
 from everlog.surfaces.proxy.headers import going_up, is_event_stream, presented
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.options import Target
-from everlog.surfaces.proxy.translating import Stream, Translated, Translation
+from everlog.surfaces.proxy.translating import Stream, Translated, Translation, estimated_tokens
 from everlog.surfaces.proxy.upstream import Coming, Outgoing
 
 T = TypeVar("T")
@@ -133,6 +133,15 @@ class _Whole:
 
     def close(self) -> None:
         self._coming.close()
+
+
+async def estimated(body: bytes) -> bytes:
+    """Return the answer to who asks an upstream of another format how many tokens a request of Anthropic's has."""
+
+    def count() -> int:
+        return estimated_tokens(FORMATS["anthropic"], record(loads(body.decode("utf-8", "replace"))))
+
+    return encoded({"input_tokens": await _beside(body, count)})
 
 
 def _translated(body: bytes, client: Format, upstream: Format) -> Translated:
