@@ -269,6 +269,8 @@ def test_an_answer_that_breaks_off_is_an_error_in_the_clients_words(client, upst
         reader = heard_of(client, out)
         assert reader.fault
         assert reader.fault.message == "The upstream's answer broke off before its end."
+        if client == "responses":
+            assert events(out)[0]["type"] == "response.created"
         assert "one two three".startswith(reader.reply().text)
 
 
