@@ -109,7 +109,7 @@ PUBLIC = sorted(
 """All that `everlog` exports: an addition here is a decision about the interface."""
 
 FORBIDDEN_NAMES = {"base", "common", "core", "helper", "helpers", "manager", "managers", "types", "util", "utils"}
-HEAVY = {"alembic", "cryptography", "httpx", "httpx2", "rich", "sqlalchemy", "typer"}
+HEAVY = {"aiohttp", "alembic", "cryptography", "httpx", "httpx2", "rich", "sqlalchemy", "typer", "uvicorn", "yaml"}
 BASE_IMPORTS = {"alembic", "cryptography", "httpx2", "rich", "sqlalchemy", "typer"}
 MODULE_LINES = 500
 FUNCTION_LINES = 60

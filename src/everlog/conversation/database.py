@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 
-from everlog import log
+from everlog import access, log
 from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
 from everlog.conversation.forgetting import forget
@@ -168,10 +168,13 @@ class Everlog:
             self._forget(key=thread)  # a turn that was under way may have had more wait
             return receipt
         assert user is not None
+        keys = any(key.user == user for key in self.store.read(self.name, access.keys))
+        if keys:
+            self.store.write(self.name, partial(access.forget_user, user=user), name="erase.keys")
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
             if finished is not None:
                 return finished
-            erased = "but what waited of theirs" if waited else "nothing"
+            erased = "but what waited of theirs, and their keys," if waited or keys else "nothing"
             raise Mistake(
                 f"no turn of user {user!r} here; {erased} was erased (a user is the id in a turn's `Origin`, not the author"
                 " of a message)"

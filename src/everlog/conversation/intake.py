@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from everlog import log
 from everlog.conversation.placement import Coming, Plan
-from everlog.errors import Erased
+from everlog.conversation.seen import Overtaken, forked, made, unchanged
 from everlog.log import NewTurn, ThreadRow
 from everlog.messages import Conversation, Message
 from everlog.pump import mark_tree
@@ -49,10 +49,6 @@ class Added:
     """Where it goes another way than its parent, or than what the log had."""
 
 
-class _Overtaken(Exception):
-    """What was planned on is no longer so: somebody else wrote to the thread, erased it, or took the key."""
-
-
 def add(
     store: Store,
     tenant: str,
@@ -76,7 +72,7 @@ def add(
         coming.check(plan.start)
         try:
             thread = _begun(store, tenant, plan)
-        except _Overtaken:
+        except Overtaken:
             continue
         done = plan.start
         for done in _append_from(store, tenant, coming, thread, plan.start):
@@ -103,44 +99,19 @@ def _begin(unit: Unit, plan: Plan) -> ThreadRow:
     """Find, fork or make the thread.
 
     Raises:
-        _Overtaken: what was planned on has changed.
+        Overtaken: what was planned on has changed.
     """
-    if plan.made is not None and log.known(unit, plan.made) is not None:
-        raise _Overtaken
-    if plan.thread is None:
-        assert plan.made is not None
-        thread = log.create(unit, plan.made, title=plan.title)
-    elif plan.made is None:
-        thread = _unchanged(unit, plan.thread)
+    if plan.made is None:
+        assert plan.thread is not None
+        thread = unchanged(unit, plan.thread)
         if plan.title is not None:
             log.entitle(unit, thread, plan.title)
+    elif plan.thread is None:
+        thread = made(unit, plan.made, title=plan.title)
     else:
-        thread = _forked(unit, plan.thread, plan.forked_at or 0, plan.made, plan.title)
+        thread = forked(unit, plan.thread, plan.forked_at or 0, plan.made, title=plan.title)
     log.instruct(unit, thread, plan.instructions)
     return thread
-
-
-def _unchanged(unit: Unit, seen: ThreadRow) -> ThreadRow:
-    """Return a thread, locked, if it is as it was seen."""
-    try:
-        thread = log.load(unit, seen.id)
-    except Erased:
-        raise _Overtaken from None
-    if (thread.next, thread.generation) != (seen.next, seen.generation):
-        raise _Overtaken
-    return thread
-
-
-def _forked(unit: Unit, parent: ThreadRow, at: int, key: str, title: str | None) -> ThreadRow:
-    """Fork a thread that is as it was seen; it is looked at when it is locked, which forking does in the right order."""
-    try:
-        made = log.fork(unit, parent.id, at, key, title=title)
-    except Erased:
-        if log.key_of(unit, parent.id) is None:
-            raise _Overtaken from None
-        raise
-    _unchanged(unit, parent)
-    return made
 
 
 def _append_from(store: Store, tenant: str, coming: Coming, thread: ThreadRow, start: int) -> Iterator[int]:

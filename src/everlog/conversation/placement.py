@@ -5,9 +5,10 @@ The plan says on which state of which thread it rests; whoever carries it out ch
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, groupby, takewhile
+from itertools import groupby, takewhile
 
 from everlog import log
+from everlog.conversation.seen import free_key
 from everlog.errors import Mistake
 from everlog.jsonl import Transcript, dumps
 from everlog.log import NewTurn, Print, ThreadRow
@@ -112,11 +113,11 @@ class Coming:
         incoming = self._prints(unit)
         match self._reached(unit, row, incoming):
             case None:
-                return self._made(unit, self._free_key(unit))
+                return self._made(unit, free_key(unit, self._conversation.key))
             case thread, log.Append(start=start):
                 return self._going_on(unit, thread, start)
             case thread, log.Fork(at=at, start=start):
-                return self._made(unit, self._free_key(unit), thread, at=at, start=start)
+                return self._made(unit, free_key(unit, self._conversation.key), thread, at=at, start=start)
             case thread, _:
                 return self._going_on(unit, thread, len(self.messages))
 
@@ -161,10 +162,6 @@ class Coming:
             erased = frozenset(n for n, entry in enumerate(self._entries or ()) if entry.erased)
             self._printed = secret, log.prints(secret, self.messages, erased)
         return self._printed[1]
-
-    def _free_key(self, unit: Unit) -> str:
-        names = (log.variant(self._conversation.key, n) for n in count(1))
-        return next(name for name in names if log.known(unit, name) is None)
 
 
 def _check_values(messages: Sequence[Message]) -> None:

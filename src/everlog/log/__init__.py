@@ -6,15 +6,17 @@ compose: a caller appends and marks what is due in one transaction. It knows nei
 
 from everlog.log.align import Append, Compacted, Decision, Fork, Nothing, Sibling, align, best
 from everlog.log.appending import Appended, append, check, check_id, continues
+from everlog.log.asides import asides, set_aside
 from everlog.log.blobs import retire
 from everlog.log.entries import Said, at, back, chain, newest, read, seen, turn_start
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
-from everlog.log.fingerprints import Print, leading, prints
+from everlog.log.finding import Place, first_answer, holding
+from everlog.log.fingerprints import Print, leading, prints, quoted
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts, was_erased
-from everlog.log.sessions import answer, answered, join, members
+from everlog.log.sessions import answer, answered, answers, join, members, principal_of, threads_of
 from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
@@ -41,6 +43,7 @@ from everlog.log.titles import kin
 from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, around, verify
+from everlog.log.windows import window
 
 __all__ = [
     "Append",
@@ -52,6 +55,7 @@ __all__ = [
     "NewTurn",
     "Nothing",
     "OpenTurn",
+    "Place",
     "Print",
     "Purpose",
     "Receipt",
@@ -65,8 +69,10 @@ __all__ = [
     "align",
     "answer",
     "answered",
+    "answers",
     "append",
     "around",
+    "asides",
     "at",
     "back",
     "begins",
@@ -85,9 +91,11 @@ __all__ = [
     "erase_user",
     "fence",
     "find",
+    "first_answer",
     "fork",
     "forks",
     "has_turns_of",
+    "holding",
     "ids",
     "instruct",
     "instructions",
@@ -105,17 +113,21 @@ __all__ = [
     "names",
     "newest",
     "open_turn",
+    "principal_of",
     "prints",
+    "quoted",
     "read",
     "receipts",
     "resume",
     "retire",
     "seen",
+    "set_aside",
     "settle",
     "spend",
     "spent",
     "split",
     "thread_count",
+    "threads_of",
     "tombstones",
     "totals",
     "turn_start",
@@ -125,4 +137,5 @@ __all__ = [
     "variants",
     "verify",
     "was_erased",
+    "window",
 ]

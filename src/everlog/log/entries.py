@@ -55,12 +55,13 @@ def read(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None,
     return found
 
 
-def seen(unit: Unit, thread: ThreadRow) -> list[Print]:
-    """Return what alignment knows of a thread's entries, from position 0 on.
+def seen(unit: Unit, thread: ThreadRow, start: int = 0, stop: int | None = None) -> list[Print]:
+    """Return what alignment knows of a thread's entries in `[start, stop)`, by default all of them.
 
     Raises:
         Damaged: an entry is missing.
     """
+    end = thread.next if stop is None else min(stop, thread.next)
     found = [
         Print(
             fp=ERASED if fp is None else bytes(fp),
@@ -68,10 +69,10 @@ def seen(unit: Unit, thread: ThreadRow) -> list[Print]:
             size=size,
             call=None if call is None else bytes(call),
         )
-        for owner, start, stop in thread.spans(0, thread.next)
-        for kind, fp, call, size in unit.rows(rows.PRINTS, thread=owner, start=start, stop=stop)
+        for owner, begin, upto in thread.spans(start, end)
+        for kind, fp, call, size in unit.rows(rows.PRINTS, thread=owner, start=begin, stop=upto)
     ]
-    _whole(found, thread.next, 0, thread.next)
+    _whole(found, max(0, end - start), start, end)
     return found
 
 

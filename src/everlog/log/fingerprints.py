@@ -16,7 +16,7 @@ import json
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, assert_never
+from typing import assert_never
 
 from everlog.messages import Call, Kind, Media, Message, Part, Result, Unknown
 from everlog.tokens import utf8
@@ -99,7 +99,7 @@ class Fingerprints:
         role = "user" if message.kind == "note" else message.kind
         fp = self._hash("print", role.encode(), *fields)
         self.follow(fp, message.kind)
-        tie = message.call or message.result
+        tie = (message.call or message.result) if message.parts else None
         call = None if tie is None else self._hash("call", utf8(tie.call_id))
         return Print(fp=fp, kind=message.kind, size=sum(map(len, fields)), call=call, chain=self._chain)
 
@@ -111,9 +111,7 @@ class Fingerprints:
 
     def _hash(self, name: str, *fields: bytes) -> bytes:
         state = self._begun[name].copy()
-        for field in fields:
-            state.update(len(field).to_bytes(8, "big"))
-            state.update(field)
+        state.update(b"".join([piece for field in fields for piece in (len(field).to_bytes(8, "big"), field)]))
         return state.digest()
 
 
@@ -210,14 +208,17 @@ def _arguments(text: str) -> str:
     """Return JSON in one form: sorted keys, no space, numbers as doubles; what is no JSON, trimmed; nothing as `{}`."""
     trimmed = _plain(text)
     try:
-        value: Any = json.loads(trimmed or "{}", parse_int=_double, parse_float=_double)
-        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+        return _ENCODE(_DECODE(trimmed or "{}"))
     except (ValueError, RecursionError):
         return trimmed
 
 
 def _double(digits: str) -> float:
     return float(digits) + 0.0  # adding makes -0 the 0 that JavaScript writes
+
+
+_DECODE = json.JSONDecoder(parse_int=_double, parse_float=_double).decode
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def _plain(text: str) -> str:

@@ -93,7 +93,7 @@ def _bury_in(unit: Unit, receipt: Receipt, thread: str, positions: Sequence[int]
     unit.count(rows.CLEAR_ENTRIES_AT, thread=thread, positions=list(positions))
     if positions and found is not None:
         untitle(unit, thread, found[9], found[3])
-    gone = _drop_blobs(unit, thread, positions)
+    gone = _drop_blobs(unit, thread, positions) + unit.count(rows.DROP_ASIDES, thread=thread)
     if not _has_words(unit, thread):
         gone += unit.count(rows.DROP_INSTRUCTIONS, thread=thread)
     derived = sealed.drop_derived(unit, thread, positions)

@@ -169,9 +169,22 @@ session = Table(
     Column("thread", ID, primary_key=True),
     Column("at", BigInteger, nullable=False, info=TIME),
     Index(None, "tenant", "thread"),
+    Index(None, "tenant", "principal", "id", "at"),
     info=BY_THREAD,
 )
-"""The threads of a client's session."""
+"""The threads of a client's session, and with them whose they are. The id is '' for those of requests that name none."""
+
+aside = Table(
+    "aside",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("thread", ID, primary_key=True),
+    Column("fp", String(32), primary_key=True),
+    Column("created_at", BigInteger, nullable=False, info=TIME),
+    Column("body", LargeBinary, info=SEALED),
+    info=BY_THREAD,
+)
+"""What a model answered beside the conversation, such as a summary that a client asked for: it may come back in it."""
 
 response = Table(
     "response",
@@ -207,7 +220,7 @@ spend = Table(
 """What requests to models took: counts, no text. `day` is counted from 1970 in UTC; the thread is '' where a request is
 for none."""
 
-TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, response, spend)
+TABLES = (thread, segment, entry, turn, blob, blob_use, instruction, session, aside, response, spend)
 
 _by_thread: BindParameter[str] = bindparam("thread")
 
@@ -324,6 +337,7 @@ LAST_OF_KIND = (
     .order_by(entry.c.i.desc())
     .limit(1)
 )
+FIRST_ANSWER = scoped(entry).select(entry.c.i).where(*_within, entry.c.model.is_not(None)).order_by(entry.c.i).limit(1)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)
@@ -406,6 +420,12 @@ INSTRUCTIONS = (
     .where(instruction.c.thread == _by_thread)
     .order_by(instruction.c.created_at, instruction.c.fp)
 )
+INSTRUCTION_PRINTS = (
+    scoped(instruction)
+    .select(instruction.c.fp, instruction.c.created_at)
+    .where(instruction.c.thread == _by_thread)
+    .order_by(instruction.c.created_at, instruction.c.fp)
+)
 PUT_INSTRUCTION = scoped(instruction).insert(ignore=True)
 DROP_INSTRUCTION = (
     scoped(instruction).delete().where(instruction.c.thread == _by_thread, instruction.c.fp == bindparam("fp_"))
@@ -420,7 +440,41 @@ SESSION_THREADS = (
     .order_by(session.c.at.desc())
     .limit(bindparam("limit"))
 )
+THREADS_OF_PRINCIPAL = (
+    scoped(session).select(session.c.thread).distinct().where(session.c.principal == bindparam("principal"))
+)
+HOLDING = (
+    scoped(entry)
+    .select(entry.c.thread, entry.c.i, entry.c.chain)
+    .distinct()
+    .join(session, and_(joined(entry, session), session.c.thread == entry.c.thread))
+    .where(among(entry.c.chain, "chains"), session.c.principal == bindparam("principal"))
+    .order_by(entry.c.i.desc(), entry.c.thread.desc())
+    .limit(bindparam("limit"))
+)
+
+ASIDES = (
+    scoped(aside)
+    .select(aside.c.fp, aside.c.created_at, aside.c.body)
+    .where(aside.c.thread == _by_thread)
+    .order_by(aside.c.created_at, aside.c.fp)
+)
+ASIDE_PRINTS = (
+    scoped(aside)
+    .select(aside.c.fp, aside.c.created_at)
+    .where(aside.c.thread == _by_thread)
+    .order_by(aside.c.created_at, aside.c.fp)
+)
+PUT_ASIDE = scoped(aside).insert(ignore=True)
+DROP_ASIDE = scoped(aside).delete().where(aside.c.thread == _by_thread, aside.c.fp == bindparam("fp_"))
+DROP_ASIDES = scoped(aside).delete().where(aside.c.thread == _by_thread)
+
 PUT_RESPONSE = scoped(response).insert(ignore=True)
+RESPONSES = (
+    scoped(response)
+    .select(response.c.id, response.c.thread, response.c.i)
+    .where(response.c.principal == bindparam("principal"), among(response.c.id, "ids"))
+)
 RESPONSE = (
     scoped(response)
     .select(response.c.thread, response.c.i)

@@ -66,4 +66,4 @@ class Draft:
     def _add(self, message: Message) -> None:
         place = len(self.messages)
         name = f"{self._id}#{place}" if self._id and place else self._id
-        self.messages.append(replace(message, id=name))
+        self.messages.append(message if name is None else replace(message, id=name))

@@ -9,12 +9,13 @@ Read here and nowhere else. An option wins over the environment, and a key file 
 | `EVERLOG_KEY_FILE` | `--key-file` | a file with master keys, the newest first |
 | `EVERLOG_MASTER_KEY` | | the same keys themselves, separated by spaces or commas |
 | `EVERLOG_DEBUG` | `--debug` | show where an unexpected error came from |
-| `EVERLOG_CONFIG` | | a file of settings; else `everlog.toml` beside the database |
+| `EVERLOG_CONFIG` | | a file of settings, YAML or TOML; else `everlog.yaml` or `everlog.toml` beside the database |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
+| `EVERLOG_UPSTREAM` | `--upstream` | the base URL of the server before which the proxy stands; more in `proxy/configured.py` |
 | `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 
-In the file:
+In the file, here as TOML (what it says of the proxy is in `proxy/schema.py`):
 
     required_protocol = "chat_completions"
 
@@ -36,17 +37,22 @@ In the file:
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from everlog.chat.options import refuse_unknown
 from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
+from everlog.surfaces import config_file
+
+if TYPE_CHECKING:
+    from everlog.surfaces.proxy.configured import Configured
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -126,6 +132,27 @@ def settings(
 def debugging(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether `EVERLOG_DEBUG` asks for the whole story of an unexpected error."""
     return environment.get("EVERLOG_DEBUG", "").lower() not in NO
+
+
+def proxy(
+    settings: Settings, *, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple["Configured", Path | None]:
+    """Return what options, environment and file say of the proxy, and the file.
+
+    Args:
+        settings: what is said of the database.
+        given: options of the command by key, such as `server.port`; None is not said.
+        environment: the variables.
+
+    Raises:
+        Mistake: something is unknown, or not of its kind.
+    """
+    if find_spec("msgspec") is None:
+        raise Mistake("the proxy needs more packages: pip install 'everlog[server]'")
+    path, held = _held(settings, environment)
+    made = import_module("everlog.surfaces.proxy.configured").configured
+    found: Configured = made(file=held, path=str(path), environment=environment, given=given)
+    return found, path
 
 
 SHAPES: dict[str, type] = {
@@ -258,19 +285,11 @@ def required_protocol(settings: Settings, environment: Mapping[str, str] = os.en
 
 def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     """Return the file of settings, if there is one, and what it holds."""
-    named = environment.get("EVERLOG_CONFIG")
-    beside = settings.path
-    path = expanded(Path(named)) if named else None if beside is None else beside.parent / "everlog.toml"
-    if path is None or not (named or path.is_file()):
+    path, found = _held(settings, environment)
+    if path is None:
         return None, {}
-    try:
-        found = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"the settings in {path} cannot be read: {type(error).__name__}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise Mistake(f"the settings in {path} are no TOML: {error}") from error
-    refuse_unknown(found, ("required_protocol", "compactor", "chat"), str(path))
-    _expect(found, {"required_protocol": str, "compactor": dict, "chat": dict}, f"{path}:")
+    refuse_unknown(found, (*config_file.OURS, *config_file.PROXY), str(path))
+    _expect({name: value for name, value in found.items() if name in config_file.OURS}, config_file.OURS, f"{path}:")
     for name, shapes in (("compactor", SHAPES), ("chat", CHAT_SHAPES)):
         section = found.get(name, {})
         refuse_unknown(section, tuple(shapes), f"[{name}] of {path}")
@@ -278,6 +297,11 @@ def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | No
     if found.get("compactor", {}).get("at_once", 1) < 1:
         raise Mistake(f"[compactor] of {path}: at_once is at least 1")
     return path, found
+
+
+def _held(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    path = config_file.find(None if settings.path is None else settings.path.parent, environment)
+    return (None, {}) if path is None else (path, config_file.read(path, environment))
 
 
 _WORDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole number", dict: "a section"}

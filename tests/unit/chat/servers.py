@@ -23,6 +23,8 @@ class RawServer:
         self.tls = tls
         self.connections = 0
         self.requests = 0
+        self.received = []
+        """Each request, byte for byte."""
         self.closing = threading.Event()
         self._open = []
         self._threads = []
@@ -69,8 +71,9 @@ class RawServer:
             if self.tls:
                 connection = self.tls.wrap_socket(connection, server_side=True)
                 self._open.append(connection)
-            while _read_request(connection):
+            while (received := _read_request(connection)) is not None:
                 self.requests += 1
+                self.received.append(received)
                 self.act(self, connection)
 
 
@@ -79,15 +82,14 @@ def _read_request(connection):
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
         if not piece:
-            return False
+            return None
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
-    length = next(
-        int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-    )
+    lines = head.split(b"\r\n")
+    length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), 0)
     while len(body) < length:
         body += connection.recv(65536)
-    return True
+    return head + b"\r\n\r\n" + body
 
 
 def chunk(data):

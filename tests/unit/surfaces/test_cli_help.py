@@ -31,6 +31,7 @@ any length fit a budget and open back down to the words.
 
 Talk:
   chat         Talk with a model that forgets nothing.
+  serve        Stand in front of a server of models as a proxy.
 
 Keep:
   import       Bring in conversations that other programs exported.
@@ -56,6 +57,7 @@ Look after:
   doctor       Check database, keys and pending work; --fix finishes what is pending.
   backup       Write a copy of the database while it is in use.
   restore      Make a database from a backup.
+  config show  Print all settings of the proxy, and who says so.
   db upgrade   Make or upgrade the tables of a server's database.
 
 Protect:
@@ -64,6 +66,9 @@ Protect:
   keys join    Write the master keys of several files into one, for a change of keys.
   keys rotate  Seal everything under new keys and the newest master key.
   keys retire  Show which master keys are in use no longer, and settle old erasures.
+  keys create  Make a key for a caller of the proxy, and print it.
+  keys list    List the keys of callers.
+  keys revoke  Have a key of a caller open nothing from now on.
   erase        Erase a thread, a person or a tenant, and print the receipt.
 
 Options, here or after any command:
@@ -155,7 +160,7 @@ def test_the_page_of_a_group(capsys: pytest.CaptureFixture[str]):
     assert help_of(capsys, "keys") == snapshot("""\
 Usage: everlog keys [OPTIONS] COMMAND [ARGS]...
 
-  Make, change and retire master keys.
+  Master keys, which seal the database, and keys of callers, who ask through the proxy.
 
 Options:
   -h, --help  Show this message and exit.
@@ -165,6 +170,9 @@ Commands:
   join    Write the master keys of several files into one, for a change of keys.
   rotate  Seal everything under new keys and the newest master key.
   retire  Show which master keys are in use no longer, and settle old erasures.
+  create  Make a key for a caller of the proxy, and print it.
+  list    List the keys of callers.
+  revoke  Have a key of a caller open nothing from now on.
 """)
 
 

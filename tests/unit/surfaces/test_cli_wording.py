@@ -31,7 +31,10 @@ from everlog.surfaces.cli.program import run
         ("threads --nope", "there is no option --nope (see `everlog threads --help`)"),
         ("nope", "there is no command 'nope' (see `everlog --help`)"),
         ("veiw", "there is no command 'veiw'; did you mean view or verify? (see `everlog --help`)"),
-        ("keys", "name one of its commands: new, join, rotate, retire (see `everlog keys --help`)"),
+        (
+            "keys",
+            "name one of its commands: new, join, rotate, retire, create, list, revoke (see `everlog keys --help`)",
+        ),
         ("keys nope", "there is no command 'nope' (see `everlog keys --help`)"),
         ("view", "everlog view needs THREAD (see `everlog view --help`)"),
         ("search h", "everlog search needs WORDS (see `everlog search --help`)"),

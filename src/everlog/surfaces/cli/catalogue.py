@@ -16,10 +16,15 @@ class Command:
     where: str
     """`module:function` in this package."""
     summary: str
+    extra: str | None = None
+    """What has to be installed beside Everlog for it: a name in brackets, as in `everlog[server]`."""
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
-    "Talk": (Command("chat", "chat:chat", "Talk with a model that forgets nothing."),),
+    "Talk": (
+        Command("chat", "chat:chat", "Talk with a model that forgets nothing."),
+        Command("serve", "serve:serve", "Stand in front of a server of models as a proxy.", extra="server"),
+    ),
     "Keep": (
         Command("import", "bring:import_files", "Bring in conversations that other programs exported."),
         Command("threads", "threads:list_threads", "List the threads."),
@@ -44,6 +49,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
         Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
         Command("restore", "copies:restore", "Make a database from a backup."),
+        Command("config show", "settings:show", "Print all settings of the proxy, and who says so."),
         Command("db upgrade", "upgrade:upgrade", "Make or upgrade the tables of a server's database."),
     ),
     "Protect": (
@@ -54,11 +60,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "keys retire", "secrets:retire", "Show which master keys are in use no longer, and settle old erasures."
         ),
+        Command("keys create", "callers:create", "Make a key for a caller of the proxy, and print it."),
+        Command("keys list", "callers:list_keys", "List the keys of callers."),
+        Command("keys revoke", "callers:revoke", "Have a key of a caller open nothing from now on."),
         Command("erase", "erase:erase", "Erase a thread, a person or a tenant, and print the receipt."),
     ),
 }
 
-SUBGROUPS = {"db": "Look after the tables of a database.", "keys": "Make, change and retire master keys."}
+SUBGROUPS = {
+    "config": "Look at settings.",
+    "db": "Look after the tables of a database.",
+    "keys": "Master keys, which seal the database, and keys of callers, who ask through the proxy.",
+}
 
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 

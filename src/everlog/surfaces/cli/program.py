@@ -10,8 +10,9 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from everlog.errors import Mistake
 from everlog.surfaces.cli import session
-from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP, SUBGROUPS, page
+from everlog.surfaces.cli.catalogue import COMMANDS, SHARED_HELP, SUBGROUPS, Command, page
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.cli.wording import mistake
 
@@ -123,8 +124,7 @@ class Branch(TyperGroup):
             # The parser proposes names that look alike out of this.
             self.commands = dict.fromkeys(self.list_commands(ctx), cast("Any", None))
             return None
-        module, _, function = found.where.partition(":")
-        return _made(getattr(import_module(f"everlog.surfaces.cli.{module}"), function), cmd_name, Leaf)
+        return _made(_function(found), cmd_name, Leaf)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the page of a group; that of the whole program is a fixed one."""
@@ -132,6 +132,17 @@ class Branch(TyperGroup):
             formatter.write(page())
             return
         super().format_help(ctx, formatter)
+
+
+def _function(command: Command) -> Any:
+    """Return the function of a command; its module is loaded now."""
+    module, _, function = command.where.partition(":")
+    try:
+        return getattr(import_module(f"everlog.surfaces.cli.{module}"), function)
+    except ModuleNotFoundError as error:
+        if command.extra is None or (error.name or "everlog").startswith("everlog"):
+            raise
+        raise Mistake(f"`everlog {command.name}` needs more: pip install 'everlog[{command.extra}]'") from error
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -12,6 +12,33 @@ down_revision = None
 def upgrade() -> None:
     """Make every table of the first schema."""
     make_table(
+        "api_key",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("id", sa.String(32)),
+        sa.Column("hash", sa.LargeBinary(32), nullable=False),
+        sa.Column("role", sa.String(8), nullable=False),
+        sa.Column("name", sa.String(200)),
+        sa.Column("user", sa.String(200)),
+        sa.Column("project", sa.String(200)),
+        sa.Column("one_person", sa.SmallInteger(), nullable=False),
+        sa.Column("requests_per_minute", sa.Integer()),
+        sa.Column("tokens_per_day", sa.BigInteger()),
+        sa.Column("nano_usd_per_month", sa.BigInteger()),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger()),
+        sa.Column("revoked_at", sa.BigInteger()),
+        sa.PrimaryKeyConstraint("tenant", "id", name="pk_api_key"),
+    )
+    make_table(
+        "aside",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("thread", sa.String(32)),
+        sa.Column("fp", sa.String(32)),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary()),
+        sa.PrimaryKeyConstraint("tenant", "thread", "fp", name="pk_aside"),
+    )
+    make_table(
         "blob",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
@@ -131,6 +158,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "thread", "fp", name="pk_instruction"),
     )
     make_table(
+        "key_use",
+        sa.Column("tenant", sa.String(64)),
+        sa.Column("id", sa.String(32)),
+        sa.Column("day", sa.Integer(), autoincrement=False),
+        sa.Column("requests", sa.BigInteger(), nullable=False),
+        sa.Column("unpriced", sa.BigInteger(), nullable=False),
+        sa.Column("tokens", sa.BigInteger(), nullable=False),
+        sa.Column("nano_usd", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "id", "day", name="pk_key_use"),
+    )
+    make_table(
         "node",
         sa.Column("tenant", sa.String(64)),
         sa.Column("thread", sa.String(32)),
@@ -223,7 +261,7 @@ def upgrade() -> None:
         sa.Column("thread", sa.String(32)),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "principal", "id", "thread", name="pk_session"),
-        indexes=(("tenant", "thread"),),
+        indexes=(("tenant", "thread"), ("tenant", "principal", "id", "at")),
     )
     make_table(
         "spend",

@@ -1,0 +1,68 @@
+"""What a client asked and what it was answered, as values; and what was kept of it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from everlog.log import TurnState
+from everlog.messages import Message, Origin
+
+Word = Literal["new", "append", "fork", "regenerated", "compacted", "nothing", "side"]
+"""What became of an exchange: it began a thread, went on with one, went another way from an edit or from an answer that
+was given again, went on after a summary of the client's own, was there already, or was beside the conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sends a request, and so whose threads it can reach."""
+
+    key: str = ""
+    """Id of the API key; empty where none is needed."""
+    user: str = ""
+    """The end user, where the request names one; two of them are two people."""
+    is_one_person: bool = False
+    """Whether only one person is behind the key: a history that shows less than the whole of a thread is theirs too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a client asked, in our words."""
+
+    messages: tuple[Message, ...]
+    """The history as the client sent it, instructions first."""
+    name: str
+    """Key of the thread if this begins one; where it is taken, `name~1` and so on."""
+    caller: Caller = Caller()
+    session: str = ""
+    """The client's own name for the session; it may hold several threads."""
+    after: str | None = None
+    """Id of the response that it goes on from, where the client sends only what is new."""
+    origin: Origin = Origin()
+    model: str | None = None
+    is_side: bool = False
+    """Whether it is the client's own question beside the conversation: a title, a summary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back."""
+
+    messages: tuple[Message, ...] = ()
+    state: TurnState = TurnState.COMPLETE
+    """Complete, partial if it broke off, aborted if nothing of it came."""
+    ids: tuple[tuple[str, int], ...] = ()
+    """Ids that a client may name later, each with the message of these that it stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What was kept of an exchange."""
+
+    decision: Word
+    thread: str | None
+    """Id of the thread that it is in; None if it is in none."""
+    said: int
+    """How many messages of the request were new."""
+    first: int | None = None
+    """Position of the first entry; None if there is none."""
+    stop: int | None = None
+    """Position after the last."""

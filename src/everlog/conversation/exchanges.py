@@ -1,0 +1,124 @@
+"""An exchange with a model that somebody else had, a client of the proxy: what was asked, what came back, and by whom.
+
+The client sends its whole history with each request; `record` keeps of it what is new, once, and the answer.
+What takes long, printing and placing, is done in a unit that reads, while the model is still at work; the unit that
+writes checks that all is as it was seen, and else all is placed again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from everlog import log
+from everlog.conversation.exchange_values import Answer, Recorded, Request
+from everlog.conversation.presence import Placed, Presence, principal_of
+from everlog.conversation.seen import Overtaken, forked, free_key, made, unchanged
+from everlog.log import NewTurn, ThreadRow, TurnState
+from everlog.messages import Message
+from everlog.pump import mark_tree
+from everlog.store import Store, Unit
+
+
+def record(
+    store: Store,
+    tenant: str,
+    request: Request,
+    answer: Answer,
+    *,
+    redact: Callable[[Message], Message],
+    presence: Presence | None = None,
+) -> Recorded:
+    """Keep what is new of an exchange, in one unit; what was kept before is not kept again.
+
+    Args:
+        store: the database.
+        tenant: whose it is.
+        request: what was asked.
+        answer: what came back, as far as it came.
+        redact: applied to each message before anything else is done with it.
+        presence: where the request was found to belong, if that was looked for before.
+
+    Raises:
+        Erased: the thread was erased meanwhile, or the turn that this goes on with.
+        StoreUnavailable: nothing of it was stored.
+    """
+    told = replace(answer, messages=tuple(map(redact, answer.messages)))
+    presence = presence or Presence(request, redact)
+    while True:
+        placed = presence.placed or store.read(tenant, presence.place)
+        try:
+            return store.write(tenant, partial(_keep, request=request, answer=told, placed=placed), name="record")
+        except Overtaken:
+            presence.placed = None
+
+
+def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Recorded:
+    """Carry out what was decided.
+
+    Raises:
+        Overtaken: what was planned on has changed.
+    """
+    if request.is_side:
+        return _keep_aside(unit, answer, placed)
+    messages = (*placed.said, *answer.messages)
+    if not messages or _is_repeated(unit, placed, answer):
+        return Recorded(decision="nothing", thread=placed.thread_id, said=0)
+    thread = _thread(unit, placed)
+    principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
+    log.instruct(unit, thread, placed.instructions)
+    log.join(unit, thread, request.session, principal=principal)
+    turns = _turns(unit, thread, messages, request, answer, placed)
+    appended = log.append(unit, thread, turns)
+    for id_, index in answer.ids:
+        position = appended.stop - len(answer.messages) + index
+        log.answered(unit, thread, id_, position, principal=principal)
+    mark_tree(unit, thread.id, upto=appended.stop)
+    return Recorded(
+        decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)
+    )
+
+
+def _thread(unit: Unit, placed: Placed) -> ThreadRow:
+    """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one."""
+    seen = placed.thread
+    if seen is None:
+        return made(unit, placed.key if log.known(unit, placed.key) is None else free_key(unit, placed.key))
+    if placed.forks_at is None:
+        return unchanged(unit, seen)
+    return forked(unit, seen, placed.forks_at, free_key(unit, placed.key))
+
+
+def _turns(
+    unit: Unit, thread: ThreadRow, messages: Sequence[Message], request: Request, answer: Answer, placed: Placed
+) -> list[NewTurn]:
+    turns = list(log.split(messages, origin=request.origin, before=placed.before))
+    if turns[0].more and not log.continues(unit, thread):
+        turns[0] = replace(turns[0], more=False)
+    if not turns[0].more and placed.forks_at is None:
+        log.close_open(unit, thread)
+    turns[-1] = replace(turns[-1], state=_state(messages, answer), model=request.model)
+    return turns
+
+
+def _state(messages: Sequence[Message], answer: Answer) -> TurnState:
+    """Return how far the turn has come: after calls of tools, their results are still to come."""
+    if answer.state is TurnState.COMPLETE and messages[-1].kind == "tool_call":
+        return TurnState.OPEN
+    return answer.state
+
+
+def _is_repeated(unit: Unit, placed: Placed, answer: Answer) -> bool:
+    """Whether the request was answered before, and just so: a retry whose first answer was heard as well."""
+    if placed.thread is None or placed.forks_at is None or placed.said:
+        return False
+    old = log.seen(unit, placed.thread, placed.forks_at, placed.forks_at + len(answer.messages))
+    return [one.fp for one in old] == [one.fp for one in log.prints(unit.secret(), answer.messages)]
+
+
+def _keep_aside(unit: Unit, answer: Answer, placed: Placed) -> Recorded:
+    if placed.thread is not None:
+        thread = log.load(unit, placed.thread.id)
+        for message in answer.messages:
+            if message.kind == "assistant":
+                log.set_aside(unit, thread, message.text)
+    return Recorded(decision="side", thread=placed.thread_id, said=0)

@@ -1,0 +1,120 @@
+"""The interface as an ASGI application, for whoever has been let in already."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import everlog
+from everlog.access import Principal
+from everlog.conversation.database import Everlog
+from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, UnknownThread
+from everlog.store import Store
+from everlog.surfaces.api.document import PREFIX, document, page
+from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
+
+ROLES = ("chat", "read", "admin")
+AT_ONCE = 8
+"""Requests that are worked on at the same time; the others wait."""
+
+MOST_ASKED = 1_000_000
+"""Bytes of a body that are taken."""
+
+_SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_error", 503: "api_error"}
+
+
+class Api:
+    """What is in one database, over HTTP."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._room = anyio.CapacityLimiter(AT_ONCE)
+        routes = [Route(f"{PREFIX}{one.path}", self._route(one), methods=[one.method]) for one in OPERATIONS]
+        described = msgspec.json.encode(document(OPERATIONS, everlog.__version__))
+        shown = page(OPERATIONS, everlog.__version__)
+        self._app = Starlette(
+            routes=[
+                *routes,
+                Route(f"{PREFIX}/openapi.json", _given(Response(described, media_type="application/json"))),
+                Route(PREFIX, _given(HTMLResponse(shown))),
+                Route(f"{PREFIX}/", _given(HTMLResponse(shown))),
+            ],
+            exception_handlers={404: _missing, 405: _missing},
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request; `scope["everlog.principal"]` is whoever asks."""
+        await self._app(scope, receive, send)
+
+    def _route(self, one: Operation) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            principal: Principal = request.scope["everlog.principal"]
+            if ROLES.index(principal.role) < ROLES.index(one.role):
+                return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
+            try:
+                asked: Any = msgspec.convert(await _asked(request), one.asks, strict=False)
+                home = Home(Everlog(self._store, tenant=principal.tenant), principal)
+                act = partial(one.act, home, request.path_params, asked)
+                found = await anyio.to_thread.run_sync(act, limiter=self._room)
+            except msgspec.ValidationError as error:
+                return _fault(400, str(error), "invalid")
+            except EverlogError as error:
+                return _of(error)
+            if isinstance(found, Iterator):
+                return StreamingResponse(found, media_type="application/jsonl")
+            return Response(msgspec.json.encode(found), media_type="application/json")
+
+        return answer
+
+
+async def _asked(request: Request) -> Mapping[str, Any]:
+    """Return what a request asks for: its query, or its body.
+
+    Raises:
+        Mistake: the body is no JSON object, or too long.
+    """
+    if request.method in {"GET", "DELETE"}:
+        return dict(request.query_params)
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_ASKED:
+            raise Mistake(f"the body is larger than {MOST_ASKED:,} bytes")
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise Mistake("the body is a JSON object")
+    return found
+
+
+def _of(error: EverlogError) -> Response:
+    if isinstance(error, UnknownThread | UnknownAddress | Erased):
+        return _fault(404, str(error), "unknown")
+    if isinstance(error, Mistake):
+        return _fault(400, str(error), "invalid")
+    return _fault(503, str(error), "unavailable")
+
+
+def _fault(status: int, message: str, code: str) -> Response:
+    body = {"error": {"message": message, "type": _SAID[status], "param": None, "code": code}}
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
+
+
+async def _missing(request: Request, error: Exception) -> Response:  # noqa: ARG001 -- what a handler is given
+    return _fault(404, f"There is no {request.method} here; {PREFIX} shows what there is.", "no_such_route")
+
+
+def _given(response: Response) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return response
+
+    return answer

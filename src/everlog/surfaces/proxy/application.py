@@ -1,0 +1,184 @@
+"""The proxy as an ASGI application: what a request is, who may send it, and what is done with it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from urllib.parse import unquote
+
+from everlog.surfaces.proxy import crossing
+from everlog.surfaces.proxy.admission import Door, Refusal
+from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
+from everlog.surfaces.proxy.faults import fault
+from everlog.surfaces.proxy.heard import Duties
+from everlog.surfaces.proxy.hearing import HOLD_S, Ears
+from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.models import list_models
+from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.relay import Caller, Relay
+from everlog.surfaces.proxy.routes import Kind, Route, advice, route
+from everlog.surfaces.proxy.upstream import HTTPUpstream, Upstream
+from everlog.surfaces.proxy.upstreams import Upstreams, model_of
+
+HOME = b"Everlog is here. Give its address with /v1 to a client as its base URL; without /v1 to clients of Anthropic.\n"
+
+PLAIN = (b"content-type", b"text/plain; charset=utf-8")
+
+UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
+"""What clients take for a reason to fall back."""
+
+STRANGE_PAGE = "Pages of this origin may not call the proxy; `origins` of the proxy names those that may."
+
+ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
+
+LARGE = 64 * 1024
+"""From where on a body is read in another thread, in bytes."""
+
+LAST_WAIT_S = 10
+"""How long the end of the proxy waits for what ears still keep."""
+
+
+class App:
+    """One proxy, on one event loop."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        upstream: Upstream | None = None,
+        ears: Ears | None = None,
+        door: Door | None = None,
+        hold_s: float = HOLD_S,
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
+        """Make it; nothing is opened before it starts.
+
+        Args:
+            options: what it does.
+            upstream: what requests go through; by default HTTP, opened at the start.
+            ears: who listens, if anybody.
+            door: who may ask; by default any program of this machine.
+            hold_s: how long an answer waits for ears, in seconds.
+            at_end: called in a thread when the proxy has ended.
+        """
+        self.options = options
+        self.duties = Duties(hold_s)
+        self._upstreams = Upstreams(options.targets)
+        self._hidden = frozenset(name.lower().encode() for name in options.identity_headers)
+        self._given = upstream
+        self._ears = ears
+        self._door = door or Door(None)
+        self._at_end = at_end
+        self._open: tuple[Upstream, Relay] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Do what ASGI asks for."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await _refuse_socket(scope, receive, send)
+
+    async def start(self) -> None:
+        """Open what is needed."""
+        self._opened()
+
+    async def stop(self) -> None:
+        """Let what ears keep come to its end, and close all connections."""
+        await self.duties.finish(LAST_WAIT_S)
+        if self._open is not None:
+            await self._open[0].close()
+            self._open = None
+        if self._at_end is not None:
+            await asyncio.to_thread(self._at_end)
+            self._at_end = None
+
+    def _opened(self) -> tuple[Upstream, Relay]:
+        if self._open is None:
+            upstream = self._given or HTTPUpstream()
+            self._open = upstream, Relay(upstream, self.duties, ears=self._ears, hidden=self._hidden)
+        return self._open
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = head_of(scope)
+        is_upgrade = (head.header(b"upgrade") or b"").lower() == b"websocket"
+        has_version = head.header(b"anthropic-version") is not None
+        way = route(head.method, head.path, is_anthropic=has_version, is_upgrade=is_upgrade)
+        caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic)
+        page = crossing.allowed(head, self.options.origins)
+        if page is None:
+            await _refuse(caller, 403, STRANGE_PAGE, "origin_not_allowed")
+            return
+        caller = replace(caller, headers=page)
+        if way.kind in ANSWERED:
+            await _answer_here(way.kind, head, caller)
+            return
+        admitted = await self._door.admit(head.headers)
+        if isinstance(admitted, Refusal):
+            wait = () if admitted.retry_after_s is None else ((b"retry-after", b"%d" % admitted.retry_after_s),)
+            await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
+            return
+        try:
+            incoming = replace(head, body=await body_of(head, receive, self.options.body_bytes))
+        except Left:
+            return
+        except TooLarge:
+            said = f"The body is larger than {self.options.body_bytes} bytes; `body_bytes` of the proxy sets the limit."
+            await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
+            return
+        await self._relay(way, incoming, replace(caller, principal=admitted.principal, spent=admitted.spent))
+
+    async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
+        _, relay = self._opened()
+        if way.kind is Kind.MODELS:
+            await list_models(incoming, self._upstreams, relay, caller)
+        else:
+            await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
+
+    async def _target(self, way: Route, body: bytes) -> Target:
+        if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
+            return self._upstreams.default
+        if way.kind is Kind.MODEL:
+            return self._upstreams.of(unquote(way.model or ""))
+        named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)
+        return self._upstreams.of(named)
+
+
+async def _answer_here(kind: Kind, head: Incoming, caller: Caller) -> None:
+    """Answer what no upstream is asked for."""
+    if kind is Kind.HOME:
+        await answer(caller.send, 200, (PLAIN, *caller.headers), HOME if head.method == "GET" else b"")
+    elif kind is Kind.PREFLIGHT:
+        await answer(caller.send, 200, (*crossing.preflight(head), *caller.headers), b"")
+    elif kind is Kind.SOCKET:
+        await _refuse(caller, *UPGRADE)
+    else:
+        await _refuse(caller, 404, advice(head.path), "no_such_path")
+
+
+async def _refuse(caller: Caller, status: int, message: str, code: str, *more: tuple[bytes, bytes]) -> None:
+    """Answer with an error of ours."""
+    status, headers, body = fault(status, message, code, is_anthropic=caller.is_anthropic)
+    await answer(caller.send, status, (*headers, *caller.headers, *more), body)
+
+
+async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer who wants a WebSocket so that it goes on over HTTP."""
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    status, headers, body = fault(*UPGRADE, is_anthropic=False)
+    await send({"type": "websocket.http.response.start", "status": status, "headers": [*headers]})
+    await send({"type": "websocket.http.response.body", "body": body})

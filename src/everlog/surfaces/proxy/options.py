@@ -1,0 +1,94 @@
+"""What the proxy is told to do, as values. Reading them from files and the environment is the business of `surfaces.config`."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from everlog.errors import Mistake, expect_number
+from everlog.protocols import FORMATS
+
+Mode = Literal["off", "record"]
+
+IDENTITY_HEADERS = (
+    "x-opencode-user-id",
+    "x-opencode-user",
+    "x-headroom-user-id",
+    "x-litellm-user-id",
+    "x-opencode-project-id",
+    "x-opencode-project",
+    "x-headroom-project-id",
+    "x-opencode-directory",
+    "x-opencode-cwd",
+    "x-headroom-cwd",
+)
+"""Names by which clients tell a proxy who asks and from where; meant for us, so they do not go up."""
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An upstream: a server that has models."""
+
+    name: str = "default"
+    """By which errors and logs call it; its address is in neither."""
+    base_url: str
+    """What a client would take as its base URL; `/v1` is added where it has no path."""
+    key: str | None = field(default=None, repr=False)
+    """The key that is held for it; None where clients bring their own."""
+    passes_credentials: bool = True
+    """Whether a client's own credential goes up, before the key that is held; without it the held key alone does."""
+    protocols: tuple[str, ...] = tuple(FORMATS)
+    """The wire formats it speaks."""
+    models: tuple[str, ...] = ()
+    """Patterns of the models it has, such as `claude-*`; the first target without one takes all others."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers that every request to it gets, in the place of the client's of that name."""
+    connect_s: float = 10
+    """How long a connection may take to be made, in seconds."""
+    silence_s: float = 600
+    """How long nothing may come, before an answer or in it, in seconds."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise Mistake(f"the base URL of upstream {self.name} is no http:// or https:// address without a query")
+        unknown = set(self.protocols) - set(FORMATS)
+        if unknown or not self.protocols:
+            raise Mistake(
+                f"upstream {self.name} speaks {', '.join(sorted(unknown)) or 'nothing'}; choose of {', '.join(FORMATS)}"
+            )
+        for name in ("connect_s", "silence_s"):
+            expect_number(getattr(self, name), f"{name} of upstream {self.name}")
+
+    @property
+    def base(self) -> str:
+        """The address before the part of a path that follows `/v1`."""
+        base = self.base_url.rstrip("/")
+        return base if urlsplit(base).path else f"{base}/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All that the proxy is told."""
+
+    targets: tuple[Target, ...]
+    """The upstreams; one without patterns is the default, the first of them if there are several."""
+    mode: Mode = "off"
+    """off: relays, keeps nothing. record: relays, and keeps each conversation."""
+    body_bytes: int = 100 * MB
+    """The largest body of a request that is taken."""
+    origins: tuple[str, ...] = ()
+    """Web pages that may call, such as `https://chat.example`, or `*`; pages of this machine always may."""
+    identity_headers: tuple[str, ...] = IDENTITY_HEADERS
+    """Names of headers beside `x-everlog-*` that are for the proxy alone."""
+
+    def __post_init__(self) -> None:
+        if not self.targets:
+            raise Mistake("the proxy has no upstream; name one")
+        names = [target.name for target in self.targets]
+        if len(set(names)) < len(names):
+            raise Mistake(f"two upstreams have one name: {', '.join(sorted(names))}")
+        if all(target.models for target in self.targets):
+            raise Mistake("each upstream has patterns of models; one without is needed for all other models")
+        expect_number(self.body_bytes, "body_bytes", whole=True)

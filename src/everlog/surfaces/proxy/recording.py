@@ -1,0 +1,242 @@
+"""Keeping what goes through the proxy: an ear that parses and places the request while the upstream is at work, and
+keeps it with its answer, in one unit, when that has come.
+
+All of it is done in threads of its own, few and bounded. Nothing here can break an answer: who is refused for want of
+room, or fails, is counted, and a client sends its history again with the next request. An answer that the upstream
+refused leaves no trace, as it leaves none in the client's history; one that broke off is kept as far as it came.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+from everlog.clock import new_id
+from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
+from everlog.conversation.exchanges import record
+from everlog.conversation.presence import Presence
+from everlog.errors import Busy
+from everlog.log import TurnState
+from everlog.messages import Message
+from everlog.protocols import FORMATS, Format
+from everlog.protocols.shapes import Record, loads
+from everlog.protocols.sse import Frames
+from everlog.store import Store
+from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
+from everlog.surfaces.proxy.identity import OWN
+from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.terminal import Terminal
+
+log = logging.getLogger(__name__)
+
+THREADS = 4
+WAITING = 256
+"""Exchanges that are parsed, placed or kept at the same time, or wait for it; more are not heard."""
+
+MOST_HEARD = 256 * 2**20
+"""Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
+
+DEGRADED = (b"x-everlog-degraded", b"record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A request, ready to be kept with its answer."""
+
+    request: Request
+    presence: Presence
+    is_stored: bool
+    """Whether the client may name the answer later instead of sending it again."""
+
+
+class Recorder:
+    """Keeps exchanges in one database."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str,
+        caller: Caller,
+        redact: Callable[[Message], Message],
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        waiting: int = WAITING,
+    ) -> None:
+        """Begin to record.
+
+        Args:
+            store: where to.
+            tenant: whose the exchanges are, unless `of` says otherwise.
+            caller: who asks, unless `of` says otherwise.
+            redact: applied to each message before it is stored.
+            aliases: further names of headers that say who asks, by field.
+            waiting: how many exchanges there can be at the same time.
+        """
+        self.store = store
+        self.redact = redact
+        self.aliases = aliases
+        self.counts: Counter[str] = Counter()
+        """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
+        self._tenant, self._caller = tenant, caller
+        self._room = waiting
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
+
+    def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
+        """Return who hears an exchange; None where the client wants it kept nowhere.
+
+        Raises:
+            Busy: there are too many.
+        """
+        return self.listen_for(incoming, protocol, tenant=self._tenant, caller=self._caller)
+
+    def listen_for(self, incoming: Incoming, protocol: str, *, tenant: str, caller: Caller) -> "Exchange | None":
+        """Return who hears an exchange of somebody.
+
+        Raises:
+            Busy: there are too many.
+        """
+        if incoming.method != "POST" or _is_off(incoming.headers):
+            return None
+        if self._room <= 0:
+            self.counts["refused"] += 1
+            raise Busy("too many exchanges wait to be recorded; this one is not")
+        self._room -= 1
+        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller)
+
+    def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
+        """Do something in a thread."""
+        return self._pool.submit(act)
+
+    def ended(self, what: str) -> None:
+        """Count an exchange that is over."""
+        self._room += 1
+        self.counts[what] += 1
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        self._pool.shutdown(wait=True)
+
+
+class Exchange:
+    """Hears one exchange."""
+
+    def __init__(
+        self, recorder: Recorder, incoming: Incoming, protocol: Format, *, tenant: str, caller: Caller
+    ) -> None:
+        self.whole = False
+        self.id = new_id(recorder.store.clock)
+        self._recorder = recorder
+        self._incoming = incoming
+        self._format = protocol
+        self._tenant, self._caller = tenant, caller
+        self._terminal: Terminal | None = None
+        self._status: int | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._heard = recorder.begin(self._hear)
+
+    def head(self, status: int, headers: Headers) -> Headers:
+        """Hear how the answer begins."""
+        self._status = status
+        kind = next(values(headers, b"content-type"), b"")
+        if kind.lower().startswith(b"text/event-stream"):
+            self._terminal = Terminal(self._format.name)
+        has_failed = self._heard.done() and self._heard.exception() is not None
+        return ((b"x-everlog-request-id", self.id.encode()), *((DEGRADED,) if has_failed else ()))
+
+    def piece(self, data: bytes) -> int:
+        """Hear more of the body."""
+        if not self._is_good:
+            return len(data)
+        self._size += len(data)
+        if self._size <= MOST_HEARD:
+            self._pieces.append(data)
+        if self._terminal is None:
+            return 0
+        free = self._terminal.feed(data)
+        self.whole = self._terminal.is_whole
+        return free
+
+    async def commit(self) -> None:
+        """Keep the exchange."""
+        await self._kept(is_whole=True)
+
+    async def leave(self, why: Literal["client", "upstream"]) -> None:
+        """Keep what there is; where the upstream never answered, that is nothing."""
+        if self._status is None and why == "upstream":
+            self._recorder.ended("nothing")
+            return
+        await self._kept(is_whole=False)
+
+    @property
+    def _is_good(self) -> bool:
+        return self._status is None or 200 <= self._status < 300
+
+    async def _kept(self, *, is_whole: bool) -> None:
+        what = "failed"
+        try:
+            kept = await asyncio.wrap_future(self._recorder.begin(lambda: self._keep(is_whole=is_whole)))
+            what = kept.decision if isinstance(kept, Recorded) else "nothing"
+        finally:
+            self._recorder.ended(what)
+
+    def _hear(self) -> Heard | None:
+        """Parse and place the request, while the upstream is at work."""
+        recorder = self._recorder
+        body = _record(self._incoming.body)
+        if body is None:
+            return None
+        request = parse_exchange(
+            self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
+        )
+        presence = Presence(request, recorder.redact)
+        recorder.store.read(self._tenant, presence.place)
+        is_stored = self._format.name == "responses" and body.get("store") is not False
+        return Heard(request=request, presence=presence, is_stored=is_stored)
+
+    def _keep(self, *, is_whole: bool) -> Recorded | None:
+        heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
+        if not isinstance(heard, Heard) or not self._is_good or self._size > MOST_HEARD:
+            return None
+        answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
+        if answer is None:
+            return None
+        recorder = self._recorder
+        return record(
+            recorder.store, self._tenant, heard.request, answer, redact=recorder.redact, presence=heard.presence
+        )
+
+    def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
+        """Return the answer as far as it came; None where it is none that belongs to the conversation."""
+        heard = b"".join(self._pieces)
+        if self._terminal is None:
+            body = _record(heard)
+            if body is None:
+                return None if is_whole else Answer(state=TurnState.ABORTED)
+            if self._format.parse_fault(body) is not None:
+                return None
+            return parse_answer(self._format.parse_reply(body), is_whole=is_whole, is_stored=is_stored)
+        stream = self._format.stream()
+        for event in Frames().feed(heard):
+            stream.feed(event)
+        reply = stream.reply()
+        is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
+        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
+
+
+def _is_off(headers: Headers) -> bool:
+    """Whether the client wants an exchange kept nowhere."""
+    stated = (value for start in OWN for value in values(headers, f"{start}memory".encode()))
+    return next(stated, b"").strip().lower() == b"off"
+
+
+def _record(data: bytes) -> Record | None:
+    """Return the object that a body is; None where it is none."""
+    try:
+        found = loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,90 @@
+"""What is asked for, by method and path. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from everlog.protocols import FORMATS
+
+
+class Kind(Enum):
+    """What is done with a request."""
+
+    HOME = auto()
+    """Answered here: somebody looks whether a server is there."""
+    MODELS = auto()
+    """The models of all upstreams."""
+    MODEL = auto()
+    """Relayed to the upstream of the model that the path names."""
+    BY_MODEL = auto()
+    """Relayed to the upstream of the model that the body names."""
+    DEFAULT = auto()
+    """Relayed to the default upstream."""
+    PREFLIGHT = auto()
+    """Answered here: a web page asks what it may send."""
+    SOCKET = auto()
+    """Refused, so that the client goes on over HTTP."""
+    UNKNOWN = auto()
+    """Not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a request goes."""
+
+    kind: Kind
+    protocol: str | None = None
+    """The wire format of a conversation; None for all else."""
+    model: str | None = None
+    """The model that the path names."""
+    is_anthropic: bool = False
+    """Whether its client reads errors in the form of Anthropic."""
+
+
+CONVERSATIONS = {
+    f"/v1{one.path}": Route(Kind.BY_MODEL, name, None, name == "anthropic") for name, one in FORMATS.items()
+}
+"""The paths under which conversations come."""
+
+BESIDE = {
+    "/v1/messages/count_tokens": Route(Kind.BY_MODEL, is_anthropic=True),
+    "/v1/responses/input_tokens": Route(Kind.BY_MODEL),
+    "/v1/responses/compact": Route(Kind.BY_MODEL),
+    "/v1/embeddings": Route(Kind.BY_MODEL),
+}
+"""Paths that name a model and hold no conversation of ours."""
+
+
+def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: bool = False) -> Route:
+    """Return where a request goes.
+
+    Args:
+        method: of HTTP.
+        path: as it came, without its query.
+        is_anthropic: whether it has the version header of Anthropic.
+        is_upgrade: whether it wants to go on as a WebSocket.
+    """
+    if method == "POST" and (found := CONVERSATIONS.get(path) or BESIDE.get(path)):
+        return found
+    is_anthropic = is_anthropic or path.startswith("/v1/messages")
+    if method == "OPTIONS":
+        return Route(Kind.PREFLIGHT)
+    if is_upgrade:
+        return Route(Kind.SOCKET)
+    if method in {"GET", "HEAD"} and path == "/":
+        return Route(Kind.HOME)
+    if method == "GET" and path == "/v1/models":
+        return Route(Kind.MODELS, is_anthropic=is_anthropic)
+    if method == "GET" and path.startswith("/v1/models/"):
+        return Route(Kind.MODEL, model=path.removeprefix("/v1/models/"), is_anthropic=is_anthropic)
+    if path.startswith("/v1/") and not path.startswith("/v1/v1/"):
+        return Route(Kind.DEFAULT, is_anthropic=is_anthropic)
+    return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)
+
+
+def advice(path: str) -> str:
+    """Return what to do about a path that is not here."""
+    if path.startswith("/v1/v1/"):
+        return "The client adds /v1 by itself: its base URL must end before it."
+    if any(known.removeprefix("/v1") == path for known in (*CONVERSATIONS, *BESIDE, "/v1/models")):
+        return "The client's base URL must end in /v1."
+    return "Models are under /v1."

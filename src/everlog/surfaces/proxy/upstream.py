@@ -1,0 +1,248 @@
+"""HTTP to providers: the only place of the proxy that speaks it. Bytes go out, and bytes come back as they come.
+
+Nothing of a client is between: no cookies, no redirects, no decoding, no headers of its own, no credentials from
+elsewhere. Connections are kept and used again. A server may close one that is idle in the moment in which a request goes
+out on it; then nothing was answered, and the request is sent once more. Nothing else is ever sent again: clients do that
+themselves.
+"""
+
+import asyncio
+import ssl
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+from weakref import WeakKeyDictionary
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from multidict import CIMultiDict
+from yarl import URL
+
+from everlog.chat.places import place_of, proxy_for, reason_of
+from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
+from everlog.surfaces.proxy.incoming import Headers
+
+KEEP_S = 60
+"""How long an unused connection is kept."""
+
+IDLE_S = 1
+"""How long a connection was idle, at least, that its server may have closed for that."""
+
+STALE_S = 2
+"""Within which time the end of such a connection means that it had ended already."""
+
+PIECE = 256 * 1024
+"""How much of a large body is written at once, in bytes, so that other requests do not wait."""
+
+STALE_TRIES = 2
+"""How often a request is sent again for that."""
+
+STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+
+NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
+
+LARGEST_LINE = 64 * 1024
+"""The longest line of a head that is taken, in bytes."""
+
+_line: ContextVar["_Line"] = ContextVar("line")
+"""The connection of a task's request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request, as it goes to a provider."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+    connect_s: float
+    silence_s: float
+
+
+class Coming(Protocol):
+    """An answer under way."""
+
+    @property
+    def status(self) -> int:
+        """The status."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """Names in any case, and values."""
+        ...
+
+    async def read(self) -> bytes:
+        """Return the next bytes of the body as they came, none at its end; it may be cancelled without a loss.
+
+        Raises:
+            ProviderTimeout: nothing more came in time.
+            ConnectionFailed: the body broke off.
+        """
+        ...
+
+    def close(self) -> None:
+        """Be done with it; what has not come yet is not waited for: the connection is closed at once."""
+        ...
+
+
+class Upstream(Protocol):
+    """Sends requests to providers."""
+
+    async def send(self, outgoing: Outgoing) -> Coming:
+        """Send a request, and return its answer when its head has come. Cancelled, it closes the connection.
+
+        Raises:
+            NeverSent: no connection could be made.
+            ProviderTimeout: no answer came in time.
+            ConnectionFailed: the connection broke before an answer came.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class HTTPUpstream:
+    """Over HTTP/1.1. It belongs to the event loop on which it was made."""
+
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
+        self._session = aiohttp.ClientSession(
+            connector=_Pool(limit=0, keepalive_timeout=KEEP_S, ssl=trusted or True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("accept", "accept-encoding", "user-agent", "content-type"),
+            max_line_size=LARGEST_LINE,
+            max_field_size=LARGEST_LINE,
+        )
+        self._proxies: dict[str, str | None] = {}
+
+    async def send(self, outgoing: Outgoing) -> Coming:
+        """Send a request; see `Upstream`."""
+        for is_last in (*[False] * STALE_TRIES, True):
+            began = time.monotonic()
+            _line.set(_Line())
+            try:
+                return await self._sent(outgoing)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                is_stale = isinstance(error, STALE) and time.monotonic() - began < STALE_S
+                if is_last or not (is_stale and _line.get().idle_s > IDLE_S):
+                    _raise(error)
+        raise AssertionError("the last try returns or raises")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def _sent(self, outgoing: Outgoing) -> Coming:
+        headers = CIMultiDict((name.decode("latin-1"), _text(value)) for name, value in outgoing.headers)
+        response = await self._session.request(
+            outgoing.method,
+            URL(outgoing.url, encoded=True),
+            headers=headers,
+            data=_Body(outgoing.body) if outgoing.body else None,
+            allow_redirects=False,
+            proxy=self._proxy(outgoing.url),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=outgoing.connect_s, sock_read=outgoing.silence_s),
+        )
+        return _Coming(response, _line.get())
+
+    def _proxy(self, url: str) -> str | None:
+        place = place_of(url)
+        if place not in self._proxies:
+            self._proxies[place] = proxy_for(place)
+        return self._proxies[place]
+
+
+class _Coming:
+    def __init__(self, response: aiohttp.ClientResponse, line: "_Line") -> None:
+        self._response = response
+        self._line = line
+        self.status = response.status
+        self.headers: Headers = response.raw_headers
+
+    async def read(self) -> bytes:
+        content = self._response.content
+        try:
+            data = await content.readany()
+            if not data:
+                self._line.used_at = time.monotonic()
+            return data
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            # What came before the break is still there, but no longer given out.
+            if rest := content._read_nowait(-1):  # noqa: SLF001 -- it would be lost
+                return rest
+            _raise(error)
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _Body(aiohttp.payload.Payload):
+    """The bytes of a request, in pieces where there are many; as they are, so that a copy is never made of them."""
+
+    _autoclose = True
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(value)
+        self._size = len(value)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._value.decode(encoding, errors)  # type: ignore[no-any-return]
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        if len(self._value) <= PIECE:
+            await writer.write(self._value)
+            return
+        whole = memoryview(self._value)
+        for start in range(0, len(whole), PIECE):
+            await writer.write(whole[start : start + PIECE])
+
+
+@dataclass(slots=True)
+class _Line:
+    """What is known of a connection."""
+
+    idle_s: float = 0
+    """How long nobody had used it when it was last taken."""
+    used_at: float = 0
+
+
+class _Pool(aiohttp.TCPConnector):
+    """Connections, and when each was used."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._lines: WeakKeyDictionary[asyncio.Protocol, _Line] = WeakKeyDictionary()
+
+    async def connect(self, *args: Any, **options: Any) -> Any:
+        connection = await super().connect(*args, **options)
+        assert connection.protocol is not None, "it was just taken"
+        now = time.monotonic()
+        line = self._lines.setdefault(connection.protocol, _Line(used_at=now))
+        line.idle_s, line.used_at = now - line.used_at, now
+        _line.set(line)
+        return connection
+
+
+def _text(value: bytes) -> str:
+    """Return a header as the text that is written as the same bytes, which are UTF-8 if they are text at all."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _raise(error: BaseException) -> NoReturn:
+    """Raise what a failure of HTTP is in our words; without an address, since clients read them."""
+    told = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error
+    reason = reason_of(told) or type(error).__name__
+    if isinstance(error, NEVER_SENT):
+        raise NeverSent(f"no connection could be made ({reason})") from None
+    if isinstance(error, TimeoutError):
+        raise ProviderTimeout("nothing came in time") from None
+    raise ConnectionFailed(f"the connection broke ({reason})") from None
