@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 
 
@@ -17,7 +18,7 @@ class Ear:
     free: int = 1 << 60
     whole_at: int = 1 << 60
     trouble: str = ""
-    """The name of the method that raises; `slow` commits when `go_on` is set."""
+    """The name of the method that raises, or `late` for a piece behind what is held; `slow` commits when `go_on` is set."""
     heard: bytes = b""
     told: list[str] = field(default_factory=list)
     """What was called, in order, without pieces."""
@@ -29,9 +30,9 @@ class Ear:
         return ((b"x-everlog-request-id", b"r-1"),)
 
     def piece(self, data: bytes) -> int:
-        if self.trouble == "piece":
-            raise Broke
         before = len(self.heard)
+        if self.trouble == "piece" or (self.trouble == "late" and before > self.free):
+            raise Broke
         self.heard += data
         self.whole = len(self.heard) >= self.whole_at
         return min(len(data), max(0, self.free - before))
@@ -57,7 +58,7 @@ class Ears:
     ear: Ear
     asked: list[tuple[Incoming, str]] = field(default_factory=list)
 
-    def listen(self, incoming: Incoming, protocol: str) -> Ear:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear:
         self.asked.append((incoming, protocol))
         if self.ear.trouble == "listen":
             raise Broke

@@ -35,7 +35,7 @@ def test_each_piece_of_an_answer_comes_down_as_the_very_object_that_came(
 
 
 @given(asking=requests(), data=st.data())
-@pytest.mark.parametrize("trouble", ["", "listen", "head", "piece", "commit", "slow"])
+@pytest.mark.parametrize("trouble", ["", "listen", "head", "piece", "late", "commit", "slow"])
 def test_an_ear_changes_no_byte_whatever_it_holds_and_however_it_fails(
     trouble: str, asking: tuple[str, bytes], data: st.DataObject
 ):

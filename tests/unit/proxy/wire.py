@@ -1,7 +1,7 @@
 """Both ends of a relay, without a network: a client that speaks ASGI, and an upstream that says what it is told to."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -147,9 +147,12 @@ def asked(client: Client, answer: Callable[[Outgoing], Coming | ProviderTrouble 
     return upstream
 
 
-async def within(act: Any, seconds: float = 10) -> Any:
+async def within(act: Coroutine[Any, Any, Any], seconds: float = 10) -> Any:
     """Wait for an act, but not for ever."""
-    return await asyncio.wait_for(act, seconds)
+    acting = asyncio.create_task(act)
+    await asyncio.wait((acting,), timeout=seconds)
+    assert acting.done(), f"it takes more than {seconds} s"
+    return acting.result()
 
 
 def cut(data: bytes, borders: Iterable[int]) -> list[bytes]:

@@ -11,6 +11,9 @@ from everlog.errors import Mistake
 from everlog.surfaces.proxy.asgi import App
 
 BACKLOG = 2048
+KEEP_S = 120
+"""How long a client's idle connection is kept, in seconds: longer than clients keep theirs, so that none is cut in use."""
+
 LAST_ANSWERS_S = 30
 """How long answers that are under way may go on when it is told to stop, in seconds."""
 
@@ -45,6 +48,7 @@ def serve(app: App, listening: socket.socket, ready: Callable[[], None]) -> None
         server_header=False,
         date_header=False,
         lifespan="on",
+        timeout_keep_alive=KEEP_S,
         timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
     _Server(config, ready).run(sockets=[listening])

@@ -1,9 +1,9 @@
 """HTTP to providers: the only place of the proxy that speaks it. Bytes go out, and bytes come back as they come.
 
 Nothing of a client is between: no cookies, no redirects, no decoding, no headers of its own, no credentials from
-elsewhere. Connections are kept and used again. A server may close one in the moment in which a request goes out on it;
-then nothing was answered, and the request is sent once more on a new one. Nothing else is ever sent again: clients do
-that themselves.
+elsewhere. Connections are kept and used again. A server may close one that is idle in the moment in which a request goes
+out on it; then nothing was answered, and the request is sent once more. Nothing else is ever sent again: clients do that
+themselves.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import time
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -26,8 +26,11 @@ from everlog.surfaces.proxy.incoming import Headers
 KEEP_S = 60
 """How long an unused connection is kept."""
 
+IDLE_S = 1
+"""How long a connection was idle, at least, that its server may have closed for that."""
+
 STALE_S = 2
-"""Within which time the end of a connection that was used before means that it had ended already."""
+"""Within which time the end of such a connection means that it had ended already."""
 
 PIECE = 256 * 1024
 """How much of a large body is written at once, in bytes, so that other requests do not wait."""
@@ -42,7 +45,8 @@ NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aioh
 LARGEST_LINE = 64 * 1024
 """The longest line of a head that is taken, in bytes."""
 
-_used: ContextVar[bool] = ContextVar("used")
+_line: ContextVar["_Line"] = ContextVar("line")
+"""The connection of a task's request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +125,12 @@ class HTTPUpstream:
         """Send a request; see `Upstream`."""
         for is_last in (*[False] * STALE_TRIES, True):
             began = time.monotonic()
+            _line.set(_Line())
             try:
                 return await self._sent(outgoing)
             except (aiohttp.ClientError, TimeoutError) as error:
-                is_stale = isinstance(error, STALE) and _used.get(False) and time.monotonic() - began < STALE_S
-                if is_last or not is_stale:
+                is_stale = isinstance(error, STALE) and time.monotonic() - began < STALE_S
+                if is_last or not (is_stale and _line.get().idle_s > IDLE_S):
                     _raise(error)
         raise AssertionError("the last try returns or raises")
 
@@ -144,7 +149,7 @@ class HTTPUpstream:
             proxy=self._proxy(outgoing.url),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=outgoing.connect_s, sock_read=outgoing.silence_s),
         )
-        return _Coming(response)
+        return _Coming(response, _line.get())
 
     def _proxy(self, url: str) -> str | None:
         place = place_of(url)
@@ -154,15 +159,19 @@ class HTTPUpstream:
 
 
 class _Coming:
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, line: "_Line") -> None:
         self._response = response
+        self._line = line
         self.status = response.status
         self.headers: Headers = response.raw_headers
 
     async def read(self) -> bytes:
         content = self._response.content
         try:
-            return await content.readany()
+            data = await content.readany()
+            if not data:
+                self._line.used_at = time.monotonic()
+            return data
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             # What came before the break is still there, but no longer given out.
             if rest := content._read_nowait(-1):  # noqa: SLF001 -- it would be lost
@@ -194,19 +203,29 @@ class _Body(aiohttp.payload.Payload):
             await writer.write(whole[start : start + PIECE])
 
 
+@dataclass(slots=True)
+class _Line:
+    """What is known of a connection."""
+
+    idle_s: float = 0
+    """How long nobody had used it when it was last taken."""
+    used_at: float = 0
+
+
 class _Pool(aiohttp.TCPConnector):
-    """Connections, and whether the one that a task got had been used before."""
+    """Connections, and when each was used."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._known: WeakSet[asyncio.Protocol] = WeakSet()
+        self._lines: WeakKeyDictionary[asyncio.Protocol, _Line] = WeakKeyDictionary()
 
     async def connect(self, *args: Any, **options: Any) -> Any:
-        _used.set(False)
         connection = await super().connect(*args, **options)
-        if connection.protocol is not None:
-            _used.set(connection.protocol in self._known)
-            self._known.add(connection.protocol)
+        assert connection.protocol is not None, "it was just taken"
+        now = time.monotonic()
+        line = self._lines.setdefault(connection.protocol, _Line(used_at=now))
+        line.idle_s, line.used_at = now - line.used_at, now
+        _line.set(line)
         return connection
 
 
