@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlog import log
+from everlog import access, log
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
@@ -159,8 +159,14 @@ def test_where_nobody_answers_there_is_no_trace_and_where_the_client_goes_there_
 
 
 @pytest.mark.parametrize("name", [b"x-everlog-memory", b"x-infinitum-memory", b"x-context-memory"])
-def test_a_client_can_have_an_exchange_kept_nowhere(recorder, name):
-    assert recorder.listen(asked("anthropic", "Hello", headers=((name, b"off"),)), "anthropic") is None
+def test_a_client_can_have_an_exchange_kept_nowhere_but_its_key_is_counted(recorder, store, name):
+    incoming = asked("anthropic", "Hello", headers=((name, b"off"),))
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    hear(recorder, incoming, "anthropic", [body], headers=JSON)
+    recorder.close()
+    assert entries(store) == []
+    assert store.read("t", lambda unit: access.used(unit, "k", store.clock.now())).tokens == 120
+    assert recorder.listen_for(incoming, "anthropic", tenant="t", caller=Caller()) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"messages": 7}', b'{"messages":[7]}'])
@@ -250,3 +256,43 @@ def test_many_at_once_lose_and_double_nothing(store):
     recorder.close()
     said = [line for thread in entries(store) for line in thread]
     assert sorted(said) == sorted(line for n in range(40) for line in (f"user: Hello {n}", f"assistant: Hi {n}"))
+
+
+def test_what_an_exchange_takes_is_added_to_its_thread_and_to_its_key(recorder, store):
+    for _ in range(2):
+        answer = Answer(text="Good day", input_tokens=100, cached_tokens=60, output_tokens=20)
+        body = json.dumps(body_of(answer, "anthropic", "claude-sonnet-4-5")).encode()
+        hear(
+            recorder,
+            asked("anthropic", "Hello", headers=((b"x-everlog-session-id", b"s"),)),
+            "anthropic",
+            [body],
+            headers=JSON,
+        )
+    recorder.close()
+    (thread,) = store.read("t", log.listed)
+    spent = store.read("t", lambda unit: log.spent(unit, thread.id))[log.Purpose.TALK]
+    assert (spent.requests, spent.tokens, spent.unpriced) == (2, 240, 0)
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert (used.requests, used.tokens, used.nano_usd) == (2, 240, spent.nano_usd)
+    assert spent.nano_usd > 0
+
+
+def test_a_model_without_a_price_is_counted_as_unpriced(recorder, store):
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "nobody-knows-it")).encode()
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [body], headers=JSON)
+    recorder.close()
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert (used.requests, used.unpriced, used.tokens) == (1, 1, 120)
+
+
+def test_where_the_provider_does_not_count_tokens_they_are_estimated(recorder, store):
+    """A stream of Chat Completions has no usage unless the client asks for it; a limit holds all the same."""
+    incoming = asked("chat_completions", "Hello " * 200)
+    events = events_of(
+        body_of(Answer(text="Good day"), "chat_completions", "m"), "chat_completions", Manner(usage=False)
+    )
+    hear(recorder, incoming, "chat_completions", list(events))
+    recorder.close()
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert used.tokens == (len(incoming.body) + len("Good day")) // 4

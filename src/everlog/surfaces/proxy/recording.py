@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+from everlog.access import use
+from everlog.access.keys import NANO
 from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
 from everlog.conversation.exchanges import record
@@ -22,13 +25,15 @@ from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.exchange import Usage
 from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
-from everlog.store import Store
+from everlog.store import Store, Unit
 from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
 from everlog.surfaces.proxy.identity import OWN
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.terminal import Terminal
+from everlog.tokens import BYTES_PER_TOKEN, size_bytes
 
 log = logging.getLogger(__name__)
 
@@ -98,13 +103,14 @@ class Recorder:
         Raises:
             Busy: there are too many.
         """
-        if incoming.method != "POST" or _is_off(incoming.headers):
+        is_off = _is_off(incoming.headers)
+        if incoming.method != "POST" or (is_off and not caller.key):
             return None
         if self._room <= 0:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
         self._room -= 1
-        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller)
+        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, is_kept=not is_off)
 
     def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
         """Do something in a thread."""
@@ -124,8 +130,17 @@ class Exchange:
     """Hears one exchange."""
 
     def __init__(
-        self, recorder: Recorder, incoming: Incoming, protocol: Format, *, tenant: str, caller: Caller
+        self,
+        recorder: Recorder,
+        incoming: Incoming,
+        protocol: Format,
+        *,
+        tenant: str,
+        caller: Caller,
+        is_kept: bool,
     ) -> None:
+        """Begin to hear it; one that is not kept is only counted under its key."""
+        self._is_kept = is_kept
         self.whole = False
         self.id = new_id(recorder.store.clock)
         self._recorder = recorder
@@ -186,7 +201,7 @@ class Exchange:
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = _record(self._incoming.body)
+        body = _record(self._incoming.body) if self._is_kept else None
         if body is None:
             return None
         request = parse_exchange(
@@ -198,16 +213,38 @@ class Exchange:
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
     def _keep(self, *, is_whole: bool) -> Recorded | None:
+        """Keep the exchange, and count what it took under its key: without the other, too."""
+        recorder = self._recorder
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
-        if not isinstance(heard, Heard) or not self._is_good or self._size > MOST_HEARD:
+        if not self._is_good or self._size > MOST_HEARD:
             return None
-        answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
+        is_stored = isinstance(heard, Heard) and heard.is_stored
+        answer = self._answer(is_whole=is_whole, is_stored=is_stored)
         if answer is None:
             return None
-        recorder = self._recorder
-        return record(
-            recorder.store, self._tenant, heard.request, answer, redact=recorder.redact, presence=heard.presence
-        )
+        if isinstance(heard, Heard):
+            return record(
+                recorder.store,
+                self._tenant,
+                heard.request,
+                answer,
+                redact=recorder.redact,
+                presence=heard.presence,
+                also=self._use(answer),
+            )
+        if (used := self._use(answer)) is not None:
+            recorder.store.write(self._tenant, used, name="record.use")
+        return None
+
+    def _use(self, answer: Answer) -> Callable[[Unit], None] | None:
+        """Return what adds the exchange to what was used under its key."""
+        if not self._caller.key:
+            return None
+        said = sum(size_bytes(message.text) for message in answer.messages)
+        tokens = (
+            _tokens(answer) or (len(self._incoming.body) + said) // BYTES_PER_TOKEN
+        )  # an estimate where nobody counted
+        return partial(use, key=self._caller.key, tokens=tokens, nano_usd=_nano_usd(answer))
 
     def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
         """Return the answer as far as it came; None where it is none that belongs to the conversation."""
@@ -225,6 +262,16 @@ class Exchange:
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
         return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
+
+
+def _tokens(answer: Answer) -> int:
+    """Return how many tokens an answer took, of all kinds."""
+    used = answer.usage or Usage()
+    return sum(count or 0 for count in (used.input, used.cache_read, used.cache_write, used.output))
+
+
+def _nano_usd(answer: Answer) -> int | None:
+    return None if answer.cost_usd is None else round(answer.cost_usd * NANO)
 
 
 def _is_off(headers: Headers) -> bool:
