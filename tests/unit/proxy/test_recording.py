@@ -296,3 +296,17 @@ def test_where_the_provider_does_not_count_tokens_they_are_estimated(recorder, s
     recorder.close()
     used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
     assert used.tokens == (len(incoming.body) + len("Good day")) // 4
+
+
+def test_a_window_that_names_no_session_is_told_what_would_help(recorder):
+    async def headers(*texts: str, **wishes) -> set[bytes]:
+        ear = listen(recorder, asked("anthropic", *texts, **wishes))
+        await asyncio.wait([asyncio.wrap_future(ear._heard)])
+        said = ear.head(200, STREAM)
+        await ear.leave("upstream")
+        return {name for name, _ in said}
+
+    assert b"x-everlog-hint" in asyncio.run(headers("And?", "So", "Why?"))
+    assert b"x-everlog-hint" not in asyncio.run(headers("And?"))
+    named = ((b"x-everlog-session-id", b"s"),)
+    assert b"x-everlog-hint" not in asyncio.run(headers("And?", "So", "Why?", headers=named))

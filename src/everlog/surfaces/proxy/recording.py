@@ -46,6 +46,8 @@ MOST_HEARD = 256 * 2**20
 
 DEGRADED = (b"x-everlog-degraded", b"record")
 
+HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
@@ -159,8 +161,17 @@ class Exchange:
         kind = next(values(headers, b"content-type"), b"")
         if kind.lower().startswith(b"text/event-stream"):
             self._terminal = Terminal(self._format.name)
-        has_failed = self._heard.done() and self._heard.exception() is not None
-        return ((b"x-everlog-request-id", self.id.encode()), *((DEGRADED,) if has_failed else ()))
+        return ((b"x-everlog-request-id", self.id.encode()), *self._said())
+
+    def _said(self) -> Headers:
+        """Return what is known by now of where the request belongs."""
+        if not self._heard.done():
+            return ()
+        if self._heard.exception() is not None:
+            return (DEGRADED,)
+        heard = self._heard.result()
+        placed = heard.presence.placed if isinstance(heard, Heard) else None
+        return (HINT,) if placed is not None and placed.is_unproven else ()
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
