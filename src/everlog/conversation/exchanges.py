@@ -110,7 +110,8 @@ def _thread(unit: Unit, placed: Placed) -> ThreadRow:
 def _turns(
     unit: Unit, thread: ThreadRow, messages: Sequence[Message], request: Request, answer: Answer, placed: Placed
 ) -> list[NewTurn]:
-    turns = list(log.split(messages, origin=request.origin, before=placed.before))
+    split = log.split(messages, origin=request.origin, before=placed.before)
+    turns = [replace(turn, learn=request.learns) for turn in split]
     if turns[0].more and not log.continues(unit, thread):
         turns[0] = replace(turns[0], more=False)
     if not turns[0].more and placed.forks_at is None:

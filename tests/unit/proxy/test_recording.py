@@ -310,3 +310,18 @@ def test_a_window_that_names_no_session_is_told_what_would_help(recorder):
     assert b"x-everlog-hint" not in asyncio.run(headers("And?"))
     named = ((b"x-everlog-session-id", b"s"),)
     assert b"x-everlog-hint" not in asyncio.run(headers("And?", "So", "Why?", headers=named))
+
+
+@pytest.mark.parametrize("name", [b"x-everlog-learning", b"x-infinitum-learning", b"x-context-learning"])
+def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
+    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
+
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    for headers in (((name, b"off"),), ()):
+        hear(recorder, asked("anthropic", "Hello", headers=headers), "anthropic", [body], headers=JSON)
+    first, second = store.read("t", log.listed)
+    turns = [
+        store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
+        for thread in (first, second)
+    ]
+    assert [row[5] for (row,) in turns] == [0, 1]

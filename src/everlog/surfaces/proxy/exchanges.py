@@ -13,7 +13,7 @@ from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
 from everlog.protocols.shapes import Record, record, string
 from everlog.registry import Model, builtin
-from everlog.surfaces.proxy.identity import identify, opaque
+from everlog.surfaces.proxy.identity import identify, is_turned_off, opaque
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.profiles import profile_of
 from everlog.surfaces.proxy.profiles.rules import Facts
@@ -56,6 +56,7 @@ def parse_exchange(
         after=string(body.get("previous_response_id")) or None,
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
+        learns=not is_turned_off(headers, "learning"),
         is_side=profile.is_side(facts),
     )
 

@@ -30,7 +30,7 @@ from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
-from everlog.surfaces.proxy.identity import OWN
+from everlog.surfaces.proxy.identity import is_turned_off
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.terminal import Terminal
 from everlog.tokens import BYTES_PER_TOKEN, size_bytes
@@ -105,7 +105,7 @@ class Recorder:
         Raises:
             Busy: there are too many.
         """
-        is_off = _is_off(incoming.headers)
+        is_off = is_turned_off(incoming.headers, "memory")
         if incoming.method != "POST" or (is_off and not caller.key):
             return None
         if self._room <= 0:
@@ -283,12 +283,6 @@ def _tokens(answer: Answer) -> int:
 
 def _nano_usd(answer: Answer) -> int | None:
     return None if answer.cost_usd is None else round(answer.cost_usd * NANO)
-
-
-def _is_off(headers: Headers) -> bool:
-    """Whether the client wants an exchange kept nowhere."""
-    stated = (value for start in OWN for value in values(headers, f"{start}memory".encode()))
-    return next(stated, b"").strip().lower() == b"off"
 
 
 def _record(data: bytes) -> Record | None:
