@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +14,7 @@ from everlog import access, log
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
+from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
@@ -176,15 +179,41 @@ def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
     assert entries(store) == []
 
 
-def test_what_is_too_much_is_not_heard_and_counted(store):
+def test_what_is_too_much_is_not_heard_and_counted(store, monkeypatch):
+    read, go_on = store.read, threading.Event()
+    monkeypatch.setattr(store, "read", lambda *args: (go_on.wait(20), read(*args))[1])
     recorder = recorder_of(store, waiting=1)
     first = listen(recorder, asked("anthropic", "Hello"))
     with pytest.raises(Busy):
         recorder.listen(asked("anthropic", "Hello"), "anthropic")
-    asyncio.run(first.leave("upstream"))
-    assert recorder.listen(asked("anthropic", "Hello"), "anthropic") is not None
+    go_on.set()
+    first._heard.result()
+    second = listen(recorder, asked("anthropic", "Hello"))
+    for ear in (first, second):
+        asyncio.run(ear.leave("upstream"))
     recorder.close()
-    assert recorder.counts == {"refused": 1, "nothing": 1}
+    assert recorder.counts == {"refused": 1, "nothing": 2}
+
+
+def test_what_was_left_out_of_a_message_is_redacted_too(store):
+    def redact(message: Message) -> Message:
+        return replace(message, text=message.text.replace("4711", "****"))
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+    text = "<system-reminder>The PIN is 4711.</system-reminder>\nIs it 4711?"
+    incoming = asked("anthropic", text, headers=((b"user-agent", b"claude-cli/2.1"),))
+    hear(
+        recorder,
+        incoming,
+        "anthropic",
+        [json.dumps(body_of(Answer(text="4711"), "anthropic", "m")).encode()],
+        headers=JSON,
+    )
+    recorder.close()
+    (thread,) = store.read("t", log.listed)
+    said = store.read("t", lambda unit: log.read(unit, thread))
+    assert [one.text for one in said] == ["Is it ****?", "****"]
+    assert said[0].message.meta == {"left_out": ["<system-reminder>The PIN is ****.</system-reminder>"]}
 
 
 def test_where_the_database_is_away_the_answer_says_so_and_the_failure_is_counted(recorder, store, monkeypatch):

@@ -8,6 +8,7 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,7 @@ from everlog.store import Store, Unit
 from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
 from everlog.surfaces.proxy.identity import is_turned_off
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.profiles.blocks import redacting
 from everlog.surfaces.proxy.terminal import Terminal
 from everlog.tokens import BYTES_PER_TOKEN, size_bytes
 
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 4
 WAITING = 256
-"""Exchanges that are parsed, placed or kept at the same time, or wait for it; more are not heard."""
+"""Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
 MOST_HEARD = 256 * 2**20
 """Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
@@ -80,15 +82,16 @@ class Recorder:
             caller: who asks, unless `of` says otherwise.
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
-            waiting: how many exchanges there can be at the same time.
+            waiting: how many requests and answers may wait for a thread.
         """
         self.store = store
-        self.redact = redact
+        self.redact = redacting(redact)
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
         self._tenant, self._caller = tenant, caller
-        self._room = waiting
+        self._most, self._waiting = waiting, 0
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
@@ -108,20 +111,23 @@ class Recorder:
         is_off = is_turned_off(incoming.headers, "memory")
         if incoming.method != "POST" or (is_off and not caller.key):
             return None
-        if self._room <= 0:
+        if self._waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
-        self._room -= 1
         return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, is_kept=not is_off)
 
     def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
         """Do something in a thread."""
-        return self._pool.submit(act)
+        with self._lock:
+            self._waiting += 1
+        return self._pool.submit(self._run, act)
 
-    def ended(self, what: str) -> None:
-        """Count an exchange that is over."""
-        self._room += 1
-        self.counts[what] += 1
+    def _run(self, act: Callable[[], "Heard | Recorded | None"]) -> "Heard | Recorded | None":
+        try:
+            return act()
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -193,7 +199,7 @@ class Exchange:
     async def leave(self, why: Literal["client", "upstream"]) -> None:
         """Keep what there is; where the upstream never answered, that is nothing."""
         if self._status is None and why == "upstream":
-            self._recorder.ended("nothing")
+            self._recorder.counts.update(("nothing",))
             return
         await self._kept(is_whole=False)
 
@@ -207,7 +213,7 @@ class Exchange:
             kept = await asyncio.wrap_future(self._recorder.begin(lambda: self._keep(is_whole=is_whole)))
             what = kept.decision if isinstance(kept, Recorded) else "nothing"
         finally:
-            self._recorder.ended(what)
+            self._recorder.counts.update((what,))
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
