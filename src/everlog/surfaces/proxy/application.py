@@ -8,7 +8,8 @@ from urllib.parse import unquote
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
-from everlog.surfaces.proxy.faults import fault
+from everlog.surfaces.proxy.crossover import estimated
+from everlog.surfaces.proxy.faults import JSON_TYPE, fault
 from everlog.surfaces.proxy.heard import Duties
 from everlog.surfaces.proxy.hearing import HOLD_S, Ears
 from everlog.surfaces.proxy.incoming import Incoming
@@ -22,6 +23,9 @@ from everlog.surfaces.proxy.upstreams import Upstreams, model_of
 HOME = b"Everlog is here. Give its address with /v1 to a client as its base URL; without /v1 to clients of Anthropic.\n"
 
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
+
+ESTIMATED = (b"x-everlog-estimated", b"input_tokens")
+"""Tells a client that a number is ours."""
 
 UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 """What clients take for a reason to fall back."""
@@ -143,8 +147,13 @@ class App:
         _, relay = self._opened()
         if way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
-        else:
-            await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
+            return
+        target = await self._target(way, incoming.body)
+        if way.kind is Kind.COUNT and "anthropic" not in target.protocols:
+            body = await estimated(incoming.body)
+            await answer(caller.send, 200, (JSON_TYPE, ESTIMATED, *caller.headers), body)
+            return
+        await relay.relay(incoming, target, way.protocol, caller)
 
     async def _target(self, way: Route, body: bytes) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:

@@ -17,6 +17,8 @@ class Kind(Enum):
     """Relayed to the upstream of the model that the path names."""
     BY_MODEL = auto()
     """Relayed to the upstream of the model that the body names."""
+    COUNT = auto()
+    """The same, where the upstream speaks Anthropic's format; else the tokens are estimated."""
     DEFAULT = auto()
     """Relayed to the default upstream."""
     PREFLIGHT = auto()
@@ -46,7 +48,7 @@ CONVERSATIONS = {
 """The paths under which conversations come."""
 
 BESIDE = {
-    "/v1/messages/count_tokens": Route(Kind.BY_MODEL, is_anthropic=True),
+    "/v1/messages/count_tokens": Route(Kind.COUNT, is_anthropic=True),
     "/v1/responses/input_tokens": Route(Kind.BY_MODEL),
     "/v1/responses/compact": Route(Kind.BY_MODEL),
     "/v1/embeddings": Route(Kind.BY_MODEL),
