@@ -122,6 +122,12 @@ def identify(
     )
 
 
+def is_turned_off(headers: Headers, what: str) -> bool:
+    """Return whether a client turns something off, such as `memory`: by our own header, or an older name of it."""
+    stated = (value for start in OWN for value in values(headers, f"{start}{what}".encode()))
+    return next(stated, b"").strip().lower() == b"off"
+
+
 def opaque(value: str) -> str:
     """Return an id as it can be stored; one that cannot stand as it is, as its hash."""
     if is_name(value, KEY_LENGTH):

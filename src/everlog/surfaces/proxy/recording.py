@@ -8,12 +8,16 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+from everlog.access import use
+from everlog.access.keys import NANO
 from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
 from everlog.conversation.exchanges import record
@@ -22,24 +26,29 @@ from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.exchange import Usage
 from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
-from everlog.store import Store
+from everlog.store import Store, Unit
 from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
-from everlog.surfaces.proxy.identity import OWN
+from everlog.surfaces.proxy.identity import is_turned_off
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.profiles.blocks import redacting
 from everlog.surfaces.proxy.terminal import Terminal
+from everlog.tokens import BYTES_PER_TOKEN, size_bytes
 
 log = logging.getLogger(__name__)
 
 THREADS = 4
 WAITING = 256
-"""Exchanges that are parsed, placed or kept at the same time, or wait for it; more are not heard."""
+"""Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
 MOST_HEARD = 256 * 2**20
 """Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
 
 DEGRADED = (b"x-everlog-degraded", b"record")
+
+HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +82,16 @@ class Recorder:
             caller: who asks, unless `of` says otherwise.
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
-            waiting: how many exchanges there can be at the same time.
+            waiting: how many requests and answers may wait for a thread.
         """
         self.store = store
-        self.redact = redact
+        self.redact = redacting(redact)
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
         self._tenant, self._caller = tenant, caller
-        self._room = waiting
+        self._most, self._waiting = waiting, 0
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
@@ -98,22 +108,26 @@ class Recorder:
         Raises:
             Busy: there are too many.
         """
-        if incoming.method != "POST" or _is_off(incoming.headers):
+        is_off = is_turned_off(incoming.headers, "memory")
+        if incoming.method != "POST" or (is_off and not caller.key):
             return None
-        if self._room <= 0:
+        if self._waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
-        self._room -= 1
-        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller)
+        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, is_kept=not is_off)
 
     def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
         """Do something in a thread."""
-        return self._pool.submit(act)
+        with self._lock:
+            self._waiting += 1
+        return self._pool.submit(self._run, act)
 
-    def ended(self, what: str) -> None:
-        """Count an exchange that is over."""
-        self._room += 1
-        self.counts[what] += 1
+    def _run(self, act: Callable[[], "Heard | Recorded | None"]) -> "Heard | Recorded | None":
+        try:
+            return act()
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -124,8 +138,17 @@ class Exchange:
     """Hears one exchange."""
 
     def __init__(
-        self, recorder: Recorder, incoming: Incoming, protocol: Format, *, tenant: str, caller: Caller
+        self,
+        recorder: Recorder,
+        incoming: Incoming,
+        protocol: Format,
+        *,
+        tenant: str,
+        caller: Caller,
+        is_kept: bool,
     ) -> None:
+        """Begin to hear it; one that is not kept is only counted under its key."""
+        self._is_kept = is_kept
         self.whole = False
         self.id = new_id(recorder.store.clock)
         self._recorder = recorder
@@ -144,8 +167,17 @@ class Exchange:
         kind = next(values(headers, b"content-type"), b"")
         if kind.lower().startswith(b"text/event-stream"):
             self._terminal = Terminal(self._format.name)
-        has_failed = self._heard.done() and self._heard.exception() is not None
-        return ((b"x-everlog-request-id", self.id.encode()), *((DEGRADED,) if has_failed else ()))
+        return ((b"x-everlog-request-id", self.id.encode()), *self._said())
+
+    def _said(self) -> Headers:
+        """Return what is known by now of where the request belongs."""
+        if not self._heard.done():
+            return ()
+        if self._heard.exception() is not None:
+            return (DEGRADED,)
+        heard = self._heard.result()
+        placed = heard.presence.placed if isinstance(heard, Heard) else None
+        return (HINT,) if placed is not None and placed.is_unproven else ()
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -167,7 +199,7 @@ class Exchange:
     async def leave(self, why: Literal["client", "upstream"]) -> None:
         """Keep what there is; where the upstream never answered, that is nothing."""
         if self._status is None and why == "upstream":
-            self._recorder.ended("nothing")
+            self._recorder.counts.update(("nothing",))
             return
         await self._kept(is_whole=False)
 
@@ -181,12 +213,12 @@ class Exchange:
             kept = await asyncio.wrap_future(self._recorder.begin(lambda: self._keep(is_whole=is_whole)))
             what = kept.decision if isinstance(kept, Recorded) else "nothing"
         finally:
-            self._recorder.ended(what)
+            self._recorder.counts.update((what,))
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = _record(self._incoming.body)
+        body = _record(self._incoming.body) if self._is_kept else None
         if body is None:
             return None
         request = parse_exchange(
@@ -198,16 +230,38 @@ class Exchange:
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
     def _keep(self, *, is_whole: bool) -> Recorded | None:
+        """Keep the exchange, and count what it took under its key: without the other, too."""
+        recorder = self._recorder
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
-        if not isinstance(heard, Heard) or not self._is_good or self._size > MOST_HEARD:
+        if not self._is_good or self._size > MOST_HEARD:
             return None
-        answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
+        is_stored = isinstance(heard, Heard) and heard.is_stored
+        answer = self._answer(is_whole=is_whole, is_stored=is_stored)
         if answer is None:
             return None
-        recorder = self._recorder
-        return record(
-            recorder.store, self._tenant, heard.request, answer, redact=recorder.redact, presence=heard.presence
-        )
+        if isinstance(heard, Heard):
+            return record(
+                recorder.store,
+                self._tenant,
+                heard.request,
+                answer,
+                redact=recorder.redact,
+                presence=heard.presence,
+                also=self._use(answer),
+            )
+        if (used := self._use(answer)) is not None:
+            recorder.store.write(self._tenant, used, name="record.use")
+        return None
+
+    def _use(self, answer: Answer) -> Callable[[Unit], None] | None:
+        """Return what adds the exchange to what was used under its key."""
+        if not self._caller.key:
+            return None
+        said = sum(size_bytes(message.text) for message in answer.messages)
+        tokens = (
+            _tokens(answer) or (len(self._incoming.body) + said) // BYTES_PER_TOKEN
+        )  # an estimate where nobody counted
+        return partial(use, key=self._caller.key, tokens=tokens, nano_usd=_nano_usd(answer))
 
     def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
         """Return the answer as far as it came; None where it is none that belongs to the conversation."""
@@ -227,10 +281,14 @@ class Exchange:
         return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
 
 
-def _is_off(headers: Headers) -> bool:
-    """Whether the client wants an exchange kept nowhere."""
-    stated = (value for start in OWN for value in values(headers, f"{start}memory".encode()))
-    return next(stated, b"").strip().lower() == b"off"
+def _tokens(answer: Answer) -> int:
+    """Return how many tokens an answer took, of all kinds."""
+    used = answer.usage or Usage()
+    return sum(count or 0 for count in (used.input, used.cache_read, used.cache_write, used.output))
+
+
+def _nano_usd(answer: Answer) -> int | None:
+    return None if answer.cost_usd is None else round(answer.cost_usd * NANO)
 
 
 def _record(data: bytes) -> Record | None:
