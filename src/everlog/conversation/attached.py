@@ -165,6 +165,8 @@ class Attached:
         refuse_unknown(misspelt, ("text", "with_", "on_chunk"), "a turn", "; attachments are given by with_=")
         self._refuse_if_closed()
         expect(text, (str, type(None)), "what the user says is a str")
+        if on_chunk is not None and not callable(on_chunk):
+            raise Mistake(f"`on_chunk` is called with each piece of the answer, so it is no {type(on_chunk).__name__}")
         going = yield from self._begun(text, files)
         if not self._is_warm and self._options.pump in {"thread", "inline"}:
             self._is_warm = True
