@@ -30,6 +30,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.parametrize("ending", ["deleted", "replaced"])
+def test_a_file_that_was_deleted_or_replaced_takes_nothing_more_until_it_is_back(store, tmp_path, ending):
+    path, aside = tmp_path / "everlog.db", tmp_path / "aside.db"
+    put(store, "ada", "1")
+    path.rename(aside)
+    if ending == "replaced":
+        path.write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match="was deleted, or another file took its place"):
+        put(store, "ada", "2")
+    aside.rename(path)
+    put(store, "ada", "3")
+    assert len(names(store, "ada")) == 2
+
+
 class Held:
     """Holds the writer thread inside a unit, so that what is submitted meanwhile waits in the queue."""
 

@@ -95,6 +95,47 @@ def test_what_waits_when_a_program_ends_is_taken_in_by_the_next(database, attach
     assert [part.faults for part in second.thread.verify() if part.faults] == []
 
 
+def test_what_is_said_while_the_file_of_the_database_is_moved_away_is_recorded_when_it_is_back(database, attach):
+    if database.engine == "postgresql":
+        return
+    memory, aside = attach(database.open()), database.folder.with_name("aside")
+    memory.turn("before")
+    database.folder.rename(aside)
+    memory.turn(SECRET)
+    assert (memory.status().waiting, memory.status().is_well) == (2, False)
+    aside.rename(database.folder)
+    memory.turn("after")
+    assert [one.text for one in memory.thread.entries() if one.kind == "user"] == ["before", SECRET, "after"]
+
+
+def test_what_waits_of_a_database_that_was_lost_is_not_taken_for_erased(database, attach):
+    if database.engine == "postgresql":
+        return
+    first = attach(database.open())
+    first.turn("before")
+    for path in list(database.folder.glob("*.db*")):
+        path.unlink()
+    first.turn(SECRET)
+    first.close()
+    (path,) = [one for one in database.folder.iterdir() if ".waiting-" in one.name]
+    second = attach(database.open())
+    second.turn("after")
+    assert [one.text for one in second.thread.entries() if one.kind == "user"] == ["after"]
+    assert path.exists()
+
+
+def test_a_database_that_is_closed_while_a_stream_is_half_read_leaves_its_thread_free(database, attach):
+    store = database.open()
+    first = attach(store, pump="none")
+    stream = first.stream("When?")
+    next(stream)
+    Everlog(store).close()
+    second = attach(database.open(), pump="none", wait_s=0)
+    assert second.turn("Really?").text.startswith("Answer to Really?")
+    stream.close()
+    assert [one.text for one in second.thread.entries() if one.kind == "user"] == ["When?", "Really?"]
+
+
 def test_files_of_two_programs_are_taken_in_oldest_first(database, attach):
     if database.engine == "postgresql":
         return

@@ -65,7 +65,7 @@ class Attached:
             bench=Bench(),
             place=(id(home.store), home.name, key),
         )
-        self._is_closed = False
+        self._is_closed = self._is_warm = False
         self._recorder.take_leftovers()
         remember(self._recorder, self._recollection)
         weakref.finalize(self, self._recorder.leave)
@@ -165,7 +165,12 @@ class Attached:
         refuse_unknown(misspelt, ("text", "with_", "on_chunk"), "a turn", "; attachments are given by with_=")
         self._refuse_if_closed()
         expect(text, (str, type(None)), "what the user says is a str")
+        if on_chunk is not None and not callable(on_chunk):
+            raise Mistake(f"`on_chunk` is called with each piece of the answer, so it is no {type(on_chunk).__name__}")
         going = yield from self._begun(text, files)
+        if not self._is_warm and self._options.pump in {"thread", "inline"}:
+            self._is_warm = True
+            yield Act(self._warm)
         try:
             reply = yield from going.run(stream=stream, on_chunk=on_chunk)
         finally:
@@ -174,6 +179,13 @@ class Attached:
         if self._options.pump == "inline":
             yield Invoke(self._pump.run, blocking=True)
         return reply
+
+    def _warm(self) -> None:
+        try:
+            thread = self._thread_id
+        except PASSES:  # the turn counts it
+            return
+        self._pump.warm(thread)
 
     def _look(self) -> Context:
         state = state_of(self._partner.chat)

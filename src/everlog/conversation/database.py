@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from everlog import access, log
 from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
-from everlog.conversation.forgetting import forget
+from everlog.conversation.forgetting import forget, let_go
 from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread, verified
@@ -262,7 +262,8 @@ class Everlog:
         return self.store.read(self.name, due)
 
     def close(self) -> None:
-        """Finish what is queued and close the database."""
+        """Finish what is queued and close the database; threads of turns that are under way are free for others."""
+        let_go(self.store)
         self.store.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,6 @@
-"""What an erasure must reach beside the rows of a database: files of words that wait, and what memories of this process keep."""
+"""What an erasure, or the end of a database, must reach beside its rows: files of words that wait, and what memories of this
+process keep.
+"""
 
 import threading
 import weakref
@@ -33,3 +35,11 @@ def forget(store: Store, tenant: str, *, key: str | None = None, user: str | Non
             found = recorder.forget(user) or found
             recollection.forget()
     return leftovers.forget(store, tenant, key=key, user=user) or found
+
+
+def let_go(store: Store) -> None:
+    """Let go of the threads of turns that are under way here, before their database is closed."""
+    with _lock:
+        here = [recorder for recorder in _memories if recorder.store is store]
+    for recorder in here:
+        recorder.let_go()

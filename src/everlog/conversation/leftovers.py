@@ -73,7 +73,7 @@ def save(store: Store, tenant: str, key: str, thread: str | None, waiting: Seque
 
 
 def take(store: Store, tenant: str, key: str) -> Left:
-    """Return what programs left waiting; that of a thread which was erased since is dropped.
+    """Return what programs left waiting; that of a thread which was erased since is dropped, that of another database stays.
 
     Raises:
         KeyTrouble: they are sealed under another master key.
@@ -82,8 +82,8 @@ def take(store: Store, tenant: str, key: str) -> Left:
     for path in aside.files(store, _name(tenant, key)):
         try:
             thread, waiting = _read(store, path)
-            if _is_erased(store, tenant, thread):
-                path.unlink(missing_ok=True)
+            if _is_gone(store, tenant, thread):
+                _drop_erased(store, tenant, thread, path)
                 continue
         except KeyTrouble:
             raise
@@ -144,17 +144,28 @@ def _forget_in(store: Store, path: Path, user: str | None) -> bool:
     return True
 
 
-def _is_erased(store: Store, tenant: str, thread: str | None) -> bool:
-    """Whether a thread was erased: what waited for it is not to come back."""
+def _is_gone(store: Store, tenant: str, thread: str | None) -> bool:
+    """Whether there is no such thread (any more): what waited for it is not taken in."""
     try:
         if thread is not None:
             store.read(tenant, partial(log.load, thread=thread))
     except Erased:
-        _logger.warning("messages that waited for a thread which was erased are dropped")
         return True
     except PASSES:
         pass
     return False
+
+
+def _drop_erased(store: Store, tenant: str, thread: str | None, path: Path) -> None:
+    """Remove what waited for a thread that was erased; what is of another database stays for whoever looks after it."""
+    if any(one.target == "tenant" or thread in one.threads for one in log.receipts(store, tenant)):
+        path.unlink(missing_ok=True)
+        _logger.warning("messages that waited for a thread which was erased are dropped")
+    else:
+        _logger.error(
+            "messages wait in a file for a thread that this database never had; was it replaced?",
+            extra={"file": path.name},
+        )
 
 
 def _of_tenant(tenant: str, kind: str) -> str:

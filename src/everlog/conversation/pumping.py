@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from everlog.clock import monotonic
@@ -23,6 +24,9 @@ from everlog.pump.usefulness import UNUSABLE, name_of
 
 CLOSE_S = 10.0
 """How long a memory that is closed, or a program that ends, waits for what is being built."""
+
+WARM_S = 0.5
+"""How long the first turn of a memory waits for lines that code builds; about 1,000 messages' (`python -m benchmarks nodes`)."""
 
 _logger = logging.getLogger(__name__)
 
@@ -55,10 +59,20 @@ class Pump:
         """Whether a model is to write a summary."""
         return isinstance(self._memory, Rolling) and self._memory.model is not None
 
+    def warm(self, thread: str | None) -> None:
+        """Build what is missing before the first request, for a while, if code builds it: a past that was brought in."""
+        until = monotonic() + WARM_S
+        if thread is not None and getattr(self._compactor, "inline", False):
+            self._run(thread, lambda: self._closing.is_set() or monotonic() > until)
+
     def run(self) -> None:
         """Build what is missing, here."""
-        thread, recorder = self._recorder.thread, self._recorder
-        if thread is None or self._memory is None:
+        if self._recorder.thread is not None:
+            self._run(self._recorder.thread, self._closing.is_set)
+
+    def _run(self, thread: str, stop: Callable[[], bool]) -> None:
+        recorder = self._recorder
+        if self._memory is None:
             return
         try:
             ran = run(
@@ -68,7 +82,7 @@ class Pump:
                 self._memory,
                 self._compactor,
                 options=_SPARING,
-                stop=self._closing.is_set,
+                stop=stop,
             )
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
             self._failed(error)

@@ -282,6 +282,12 @@ class Recorder:
                 else:
                     self.backlog.save(self.thread)
 
+    def let_go(self) -> None:
+        """Let go of the thread of a turn that is under way: the database is about to be closed, and takes no more of it."""
+        with self._lock:
+            if self._under_way is not None:
+                self._holding.let_go(self._under_way)
+
     def forget(self, user: str | None) -> bool:
         """Drop what waits of an end user, or all of it: it was erased; say whether there was any."""
         with self._lock:

@@ -137,8 +137,8 @@ class _Writer:
             raise Damaged(f"turn {number}, which was to be continued, is missing")
         if self._last_turn[4] == TurnState.ERASED:
             raise Erased(f"turn {number}, which was to be continued, was erased")
-        if turn.beside and self._last_turn[4] == TurnState.OPEN:
-            turn = replace(turn, state=TurnState.OPEN)
+        if turn.beside:
+            turn = replace(turn, state=TurnState(self._last_turn[4]))
         if self._last_turn[1] == self._thread.id:
             self._unit.run(rows.SET_TURN, {"thread": self._thread.id, "number": number, "new_state": int(turn.state)})
         else:

@@ -393,7 +393,7 @@ CLEAR_TURNS = (
 SET_TURN = (
     scoped(turn)
     .update()
-    .where(turn.c.thread == _by_thread, turn.c.n == bindparam("number"))
+    .where(turn.c.thread == _by_thread, turn.c.n == bindparam("number"), turn.c.state != int(TurnState.ERASED))
     .values(state=bindparam("new_state"))
 )
 

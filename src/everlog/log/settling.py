@@ -45,7 +45,7 @@ def is_erased(unit: Unit, thread: ThreadRow, turn: int) -> bool:
 
 
 def settle(unit: Unit, thread: ThreadRow, turn: int, state: TurnState) -> None:
-    """Set the state of one of the thread's own turns."""
+    """Set the state of one of the thread's own turns; one that was erased stays so."""
     unit.run(rows.SET_TURN, {"thread": thread.id, "number": turn, "new_state": int(state)})
 
 

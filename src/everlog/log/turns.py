@@ -46,7 +46,7 @@ class NewTurn:
     """Whether this continues the thread's last turn instead of opening one. Whose turn it is stays as it was; of what is
     given here only messages, state, model and `origin.request` count."""
     beside: bool = False
-    """Whether more of a turn is no part of its answer: one that is open stays so, whatever `state` says."""
+    """Whether more of a turn is no part of its answer: one that is open, or broke off, stays so, whatever `state` says."""
 
 
 def split(

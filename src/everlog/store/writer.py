@@ -45,6 +45,8 @@ class Writer:
         self._path = path
         self._connect = connect
         self._raw: sqlite3.Connection | None = None
+        self._inode: int | None = None
+        """Of the file that was opened first; None before, and where there is no file."""
         self._jobs: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._busy = threading.Lock()
@@ -131,9 +133,19 @@ class Writer:
 
     def _begun(self, jobs: Iterable[Job[Any]]) -> sqlite3.Connection | None:
         """Begin a transaction; if that cannot be, fail the jobs and all that wait, for they have the same trouble."""
+        if self._inode is not None and self._inode != _inode(self._path):  # nothing is closed: it may be put back
+            self._fail(
+                (*jobs, *self._waiting()),
+                StoreUnavailable(
+                    f"{self._path} was deleted, or another file took its place, since it was opened; what is written to it now "
+                    "would be lost: put it back, or close the database and open it again"
+                ),
+            )
+            return None
         try:
             if self._raw is None:
                 self._raw = self._connect()
+                self._inode = self._inode or _inode(self._path)
             self._raw.execute("BEGIN IMMEDIATE")
         except BaseException as error:  # noqa: BLE001 -- the callers get it; the thread must live on
             self.disconnect()
@@ -208,6 +220,14 @@ class Writer:
         if ours is not error and not isinstance(ours, Damaged):
             ours.__cause__ = error
         return ours
+
+
+def _inode(path: Path | None) -> int | None:
+    """Return the number by which SQLite, too, tells whether a file has moved; None if there is none."""
+    try:
+        return None if path is None else path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _commit(raw: sqlite3.Connection, ran: _Ran) -> None:

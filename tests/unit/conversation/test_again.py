@@ -135,3 +135,35 @@ def test_a_turn_is_asked_for_again_also_while_the_database_is_away(remembering):
     made.do("close")
     assert made.states == [COMPLETE, COMPLETE]
     assert made.logged[2:] == [("user", "When?"), ("assistant", SEA.text)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", ["note", "system"])
+def test_a_note_to_a_turn_that_failed_does_not_end_it(remembering, kind, restarts):
+    made = remembering(Refused(status=400), SEA)
+    with pytest.raises(BadRequest):
+        made.turn("When?")
+    made.memory.thread.append(kind, "the model was away")
+    assert made.states == [ABORTED]
+    if restarts:
+        made.again()
+    assert made.do("resume").text == SEA.text
+    assert made.states == [COMPLETE]
+    assert [kind for kind, _ in made.logged] == ["user", kind, "assistant"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_turn_that_was_erased_while_it_failed_is_not_asked_for_again(remembering, restarts):
+    def erased(received):
+        made.home.erase(user="u")
+        return Refused(status=400)
+
+    made = remembering(erased, user="u")
+    with pytest.raises(BadRequest):
+        made.turn("When?")
+    assert made.states == [TurnState.ERASED]
+    if restarts:
+        made.again()
+    with pytest.raises(Mistake, match="no turn waits"):
+        made.do("resume")
+    assert len(made.bodies) == 1

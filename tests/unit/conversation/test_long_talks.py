@@ -1,17 +1,20 @@
 """What went wrong in long conversations elsewhere, and does not here: what is pinned, what is bounded, what is no entry."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from everlog import ContextTooLong, TurnState
+from everlog import ContextTooLong, Message, NewTurn, TurnState
 from everlog.context import reading
+from everlog.conversation import pumping
 from everlog.memory.interface import Failure, Request
 from everlog.testing.upstream import Answer, Refused
 from tests.unit.conversation.remembering import numbered
 from tests.unit.conversation.test_turns import prompts
 
-PLACEHOLDER = "not summarized yet"
+PLACEHOLDER = "|(not summarized yet"
+"""As a line has it; the instructions name it without a label."""
 
 
 @pytest.mark.covers("report 1")
@@ -114,3 +117,52 @@ def test_reasoning_and_what_memory_tells_the_model_are_no_words_of_the_conversat
     for words in ("They greet me", "I shall look", "zoom", "<chat>", "You are terse"):
         assert words not in kept
     assert "greet" not in caplog.text
+
+
+def brought_in(made, count: int = 120) -> None:
+    """Have the thread hold a past of which no line is built."""
+    turns = [NewTurn(messages=tuple(pair)) for pair in pairs(count)]
+    made.home.thread("k").extend(turns)
+
+
+def pairs(count: int) -> Iterator[tuple[Message, Message]]:
+    for n in range(count):
+        words = f"day {n} at the harbour, " * 30
+        yield Message(kind="user", text=f"What of {words}?"), Message(kind="assistant", text=f"Of {words}: boats.")
+
+
+@pytest.mark.parametrize("pump", ["thread", "inline"])
+def test_the_first_answer_over_an_imported_past_sees_lines_and_no_placeholders(remembering, pump: str):
+    made = remembering(numbered, budget=3_000, pump=pump)
+    brought_in(made)
+    assert made.turn("What was on day 7?").text
+    assert PLACEHOLDER not in str(prompts(made)[-1])
+    assert "harbour" in str(prompts(made)[-1])
+
+
+def test_the_first_turn_waits_for_lines_only_for_a_while_and_no_later_turn_does(
+    remembering, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pumping, "WARM_S", 0.0)
+    made = remembering(numbered, budget=3_000, pump="thread")
+    brought_in(made, 600)
+    made.memory._pump.kick = lambda: None
+    assert made.turn("What was on day 7?").text
+    left = made.do("status").unbuilt
+    assert left > 0
+    monkeypatch.setattr(pumping, "WARM_S", 60.0)
+    assert made.turn("And on day 8?").text
+    assert made.do("status").unbuilt == left
+    assert PLACEHOLDER in str(prompts(made)[-1])
+
+
+def test_nobody_waits_for_the_lines_of_a_model_or_of_a_worker(remembering):
+    away = Away()
+    made = remembering(numbered, budget=3_000, compactor=away, pump="thread")
+    brought_in(made)
+    made.memory._pump.kick = lambda: None
+    assert made.turn("What was on day 7?").text
+    assert away.asked == 0
+    made.again(compactor="extractive", pump="worker")
+    assert made.turn("And on day 8?").text
+    assert PLACEHOLDER in str(prompts(made)[-1])

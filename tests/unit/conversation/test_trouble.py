@@ -165,7 +165,7 @@ def test_a_compactor_that_is_down_leaves_placeholders_and_the_turns_go_on(rememb
     assert status.trouble["derive"] >= 1
     assert status.last_error == "unavailable"
     assert status.placeholders
-    assert "not summarized yet" in str(prompts(made)[-1])
+    assert "|(not summarized yet" in str(prompts(made)[-1])
     assert [text for kind, text in made.logged if kind == "user"] == [f"number {n}" for n in range(6)]
 
 

@@ -70,3 +70,12 @@ def test_a_thread_is_named_after_the_first_words_of_its_first_turn(remembering):
     assert titles["k"] is not None
     assert titles["k"].startswith("Which sea is warm in June")
     assert len(titles["k"]) <= 61
+
+
+def test_who_is_to_hear_the_answer_is_looked_at_before_anything_is_recorded(remembering):
+    made = remembering(Answer(text="Yes."))
+    with pytest.raises(Mistake, match="`on_chunk` is called with each piece of the answer, so it is no int"):
+        made.turn("Hi", on_chunk=5)
+    assert made.bodies == []
+    assert made.turn("Hi").text == "Yes."
+    assert [kind for kind, _ in made.logged] == ["user", "assistant"]
