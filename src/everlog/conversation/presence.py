@@ -13,11 +13,12 @@ from itertools import takewhile
 
 from everlog import log
 from everlog.conversation.exchange_values import Request, Word
+from everlog.conversation.references import resolved
 from everlog.errors import Erased
 from everlog.log import Decision, Place, Print, ThreadRow
 from everlog.log.fingerprints import QUOTE_BYTES
 from everlog.log.matches import VOICES
-from everlog.messages import Message, Unknown
+from everlog.messages import Message
 from everlog.store import Unit
 from everlog.tokens import size_bytes
 
@@ -70,7 +71,9 @@ class Presence:
         """Decide where it belongs, and remember it."""
         request = self._request
         self._principal = principal_of(unit, request)
-        self._resolve(unit)
+        named = resolved(unit, self._messages, principal=self._principal)
+        if named is not None:
+            self._messages, self._printed = named, None
         incoming = self._prints(unit)
         found = None
         if request.after is not None:
@@ -116,7 +119,10 @@ class Presence:
         if ended is not None and not any(one.kind in VOICES for one in incoming[shown:]):
             return ended
         near = [place.thread for place in places[:1] if place.thread not in members]
-        found = self._aligned(unit, members, near, incoming) if self._named else None
+        windows = (self._windowed(unit, id_, incoming) for id_ in members)
+        found = next((one for one in windows if one is not None), None)
+        if found is None and self._named:
+            found = self._aligned(unit, members, near, incoming)
         if found is not None or ended is not None:
             return found or ended
         for place, thread in self._proven(unit, places):
@@ -149,6 +155,17 @@ class Presence:
                 longest = max(ends[place.chain] for place in places)
                 return longest + 1, [place for place in places if ends[place.chain] == longest]
         return 0, []
+
+    def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
+        """Return a thread of the session if the history plainly shows the end of it, with what is new."""
+        thread = _load(unit, member)
+        if thread is None or thread.next <= len(incoming) + NEAR:
+            return None
+        end = log.seen(unit, thread, thread.next - len(incoming) - NEAR)
+        start = log.window(log.seen(unit, thread, 0, NEAR), end, incoming)
+        if start is None:
+            return None
+        return thread, log.Append(start=start) if start < len(incoming) else log.Nothing(at=thread.next)
 
     def _aligned(
         self, unit: Unit, members: Sequence[str], near: Sequence[str], incoming: Sequence[Print]
@@ -210,18 +227,6 @@ class Presence:
         members = log.members(unit, self._request.session, principal=self._principal) if self._named else []
         return next((thread for id_ in members if (thread := _load(unit, id_)) is not None), None)
 
-    def _resolve(self, unit: Unit) -> None:
-        """Put the messages themselves in the place of references to what we passed on before."""
-        ids = [id_ for message in self._messages for id_ in _references(message)]
-        known = log.answers(unit, ids, principal=self._principal)
-        if not known:
-            return
-        resolved: list[Message] = []
-        for message in self._messages:
-            places = [known[id_] for id_ in _references(message) if id_ in known]
-            resolved += [_entry(unit, *place) for place in places] or [message]
-        self._messages, self._printed = tuple(resolved), None
-
     def _prints(self, unit: Unit) -> list[Print]:
         secret = unit.secret()
         if self._printed is None or self._printed[0] != secret:
@@ -259,18 +264,6 @@ def _parted(at: int, incoming: Sequence[Print], shown: int) -> Decision:
 def _stands(one: Print, known: set[bytes]) -> bool:
     """Whether a reply that is long enough to be quoted stands in the history as a message of its own."""
     return one.kind in VOICES and one.size >= QUOTE_BYTES and one.fp in known
-
-
-def _references(message: Message) -> list[str]:
-    """Return the ids of items that a client refers to instead of sending them."""
-    values = [part.value for part in message.parts if isinstance(part, Unknown)]
-    shapes = [value for value in values if isinstance(value, dict) and value.get("type") == "item_reference"]
-    return [id_ for shape in shapes if isinstance(id_ := shape.get("id"), str)]
-
-
-def _entry(unit: Unit, thread: str, i: int) -> Message:
-    row = log.load(unit, thread)
-    return log.at(unit, row, [i], media=True)[i].message
 
 
 def _load(unit: Unit, thread: str) -> ThreadRow | None:

@@ -42,6 +42,7 @@ from everlog.log.titles import kin
 from everlog.log.totals import media_totals, thread_count, tombstones, totals
 from everlog.log.turns import NewTurn, TurnState, begins, split
 from everlog.log.verify import Fault, Verified, around, verify
+from everlog.log.windows import window
 
 __all__ = [
     "Append",
@@ -132,4 +133,5 @@ __all__ = [
     "variant",
     "variants",
     "verify",
+    "window",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from everlog.errors import Damaged, Erased
 from everlog.log import blobs, heads, rows, threads
+from everlog.log.asides import asides
 from everlog.log.bodies import blob_name, decode
 from everlog.log.entries import PAGE, row_hash
 from everlog.log.fingerprints import GENESIS, Fingerprints
@@ -111,10 +112,11 @@ def _begun(unit: Unit, thread: str) -> tuple[ThreadRow, list[Fault]]:
     if not heads.fits(unit, row.id, row.key, row.next, row.turns, row.segments[:-1]):
         what = "its name, how many entries and turns it has, or whose it shares, is not what was stored"
         faults.append(Fault(thread=thread, i=None, what=what))
-    try:
-        instructions(unit, row)
-    except (Damaged, Erased) as error:
-        faults.append(Fault(thread=thread, i=None, what=f"its instructions cannot be read: {error}"))
+    for read, what in ((instructions, "its instructions"), (asides, "the answers kept beside it")):
+        try:
+            read(unit, row)
+        except (Damaged, Erased) as error:
+            faults.append(Fault(thread=thread, i=None, what=f"{what} cannot be read: {error}"))
     return row, faults
 
 

@@ -82,3 +82,12 @@ def test_line_ends_may_be_of_any_kind():
         last = b"event: message_stop" + end + b'data: {"type":"message_stop"}' + end + end
         assert terminal.feed(first + last) == len(first)
         assert terminal.is_whole
+
+
+def test_a_frame_that_is_cut_behind_its_sign_is_known_by_its_end():
+    terminal = Terminal("anthropic")
+    begun = b"event: ping\ndata: {}\n\nevent: message_stop"
+    assert terminal.feed(begun) == len(begun)
+    rest = b'\ndata: {"type":"message_stop"}\n\n'
+    assert terminal.feed(rest) == 0
+    assert terminal.is_whole

@@ -55,8 +55,8 @@ class Terminal:
             begin = max((end.end() for end in _END.finditer(window, 0, found.start() + 1)), default=0)
         elif not self._is_open:
             return size, 0
-        end = _END.search(window, 0 if found is None else found.end())
-        if end is None or end.end() <= before:
+        end = _END.search(window, max(0, before - 3) if found is None else found.end())
+        if end is None:
             self._is_open = True
             return size, 0
         self.is_reached = True

@@ -1,0 +1,172 @@
+"""Exchanges of clients in every store: the same decisions, whole or not at all, and nobody meets anybody else."""
+
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everlog import log
+from everlog.conversation.exchange_values import Answer, Caller, Request
+from everlog.conversation.exchanges import record
+from everlog.conversation.presence import Presence
+from everlog.log import TurnState
+from everlog.messages import Message, Origin
+from everlog.store import open_store
+from everlog.testing import failpoints
+from tests.unit.proxy.stories import CORPUS, Story
+
+SOME = (
+    "claude-code-talk-with-tools",
+    "codex-compaction",
+    "open-webui-regenerate",
+    "openai-python-responses-by-id",
+    "ai-sdk-item-references",
+    "langchain-trimmed-one-person",
+)
+
+SUMMARY = "A summary of what was said about the harbour, its pilots, and the tides. " * 4
+
+
+def say(*texts: str) -> tuple[Message, ...]:
+    return tuple(Message(kind="user" if n % 2 == 0 else "assistant", text=text) for n, text in enumerate(texts))
+
+
+def asked(*texts: str, key="k", user="", request="r", **fields) -> Request:
+    origin = Origin(request=request, user=user or None)
+    caller = Caller(key=key, user=user)
+    return Request(messages=say(*texts), name=f"proxy:{request}", caller=caller, model="m", origin=origin, **fields)
+
+
+def told(text: str) -> Answer:
+    return Answer(messages=(Message(kind="assistant", text=text, model="m"),))
+
+
+def keep(store, request, answer):
+    return record(store, "t", request, answer, redact=lambda message: message)
+
+
+def faults(store) -> list[object]:
+    return [fault for id_ in store.read("t", log.ids) for one in log.verify(store, "t", id_) for fault in one.faults]
+
+
+def entries(store) -> list[list[str]]:
+    return [
+        [one.text for one in store.read("t", lambda unit, thread=thread: log.read(unit, thread))]
+        for thread in store.read("t", log.listed)
+    ]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_stories_of_clients_go_the_same_way_in_every_store(store, name):
+    path = next(path for path in CORPUS if path.stem == name)
+    Story(Path(path), store).play()
+    assert faults(store) == []
+
+
+@pytest.mark.parametrize("point", ["record.before_commit", "record.after_commit"])
+def test_an_exchange_that_was_cut_off_is_kept_once_when_it_is_heard_again(store, point):
+    for request, answer in ((asked("Hello", session="s"), "Hi"), (asked("Hello", "Hi", "And?", session="s"), "So")):
+        with failpoints._listening(lambda name: dies(name, point)), pytest.raises(KeyError):
+            keep(store, request, told(answer))
+        keep(store, request, told(answer))
+        keep(store, request, told(answer))
+    assert entries(store) == [["Hello", "Hi", "And?", "So"]]
+
+
+def dies(name: str, point: str) -> None:
+    if name == point:
+        raise KeyError(name)
+
+
+def test_what_was_overtaken_is_placed_anew(store):
+    keep(store, asked("Hello", session="s"), told("Hi"))
+    late = asked("Hello", "Hi", "Why?", session="s", request="late")
+    presence = Presence(late, lambda message: message)
+    store.read("t", presence.place)
+    keep(store, asked("Hello", "Hi", "And?", session="s", request="quick"), told("So"))
+    record(store, "t", late, told("Because"), redact=lambda message: message, presence=presence)
+    assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Hello", "Hi", "Why?", "Because"]]
+
+
+WORDS = st.sampled_from(["Hello", "And?", "Why?", "Go on"])
+HISTORIES = st.lists(WORDS, min_size=1, max_size=5).map(lambda words: words if len(words) % 2 else words[:-1])
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob"]), HISTORIES, st.sampled_from(["", "s"]), st.sampled_from(["Yes", "No"]))
+    | st.tuples(st.sampled_from(["ann", "bob"]), st.integers(0, 9), st.sampled_from(["", "s"]), st.just("Yes")),
+    max_size=8,
+)
+
+
+@settings(max_examples=40)
+@given(steps=STEPS, one_key=st.booleans())
+def test_two_people_share_no_thread_whatever_they_send_of_each_others(steps, one_key):
+    numbers = count()
+    with open_store(":memory:") as store:
+        seen: list[list[str]] = [["Hello"]]
+        for who, history, session, answer in steps:
+            texts = [*seen[history % len(seen)], "More"] if isinstance(history, int) else history
+            key, user = ("k", who) if one_key else (who, "")
+            request = asked(*texts, key=key, user=user, request=f"{who}-{next(numbers)}", session=session)
+            keep(store, request, told(answer))
+            seen.append([*texts, answer])
+        for thread in store.read("t", log.listed):
+            there = store.read("t", partial(log.read, thread=thread))
+            assert len({(one.origin.request or "").partition("-")[0] for one in there}) == 1
+        assert faults(store) == []
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), WORDS, st.sampled_from(["Yes", "No", "Hm"])), max_size=10)
+)
+def test_whoever_names_a_session_finds_each_of_its_histories_whole_in_a_thread(steps):
+    with open_store(":memory:") as store:
+        talks: list[list[str]] = [[]]
+        for n, (which, back, word, answer) in enumerate(steps):
+            talk = talks[which % len(talks)]
+            texts = [*talk[: max(0, len(talk) - 2 * back)], word]
+            keep(store, asked(*texts, session="s", request=f"r{n}"), told(answer))
+            talks.append([*texts, answer])
+            assert any(thread[: len(talks[-1])] == talks[-1] for thread in entries(store))
+
+
+def test_nothing_of_a_person_who_was_erased_is_left_beside_a_thread(store):
+    keep(store, asked("Tell me of the harbour", user="ann", session="s"), told("It has two pilots."))
+    aside = asked("Tell me of the harbour", "It has two pilots.", "Sum it up", user="ann", session="s", is_side=True)
+    assert keep(store, aside, told(SUMMARY)).decision == "side"
+    (thread,) = store.read("t", log.listed)
+    assert store.read("t", lambda unit: log.asides(unit, thread)) == [SUMMARY]
+    log.erase_user(store, "t", "ann")
+    assert store.read("t", lambda unit: log.asides(unit, thread)) == []
+
+
+def test_a_thread_that_was_erased_is_not_found_again(store):
+    keep(store, asked("Hello", session="s"), told("Hi, how are you?"))
+    (thread,) = store.read("t", log.listed)
+    log.erase_thread(store, "t", thread.id)
+    done = keep(store, asked("Hello", "Hi, how are you?", "Well", session="s"), told("Good"))
+    assert done.decision == "new"
+
+
+def test_a_turn_is_open_while_tools_work_and_closed_by_the_next_one(store):
+    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
+    from everlog.messages import Call  # noqa: PLC0415
+
+    call = Message(kind="tool_call", text="look {}", parts=(Call(call_id="c", name="look", arguments="{}"),))
+
+    def states() -> list[TurnState]:
+        (thread,) = store.read("t", log.listed)
+        found = store.read("t", lambda unit: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
+        return [TurnState(row[4]) for row in found]
+
+    keep(store, asked("Look", session="s"), Answer(messages=(call,)))
+    assert states() == [TurnState.OPEN]
+    again = Request(
+        messages=(*say("Look"), call, Message(kind="user", text="Never mind")), name="x", caller=Caller(key="k"),
+        session="s", model="m",
+    )  # fmt: skip
+    keep(store, again, told("Fine"))
+    assert states() == [TurnState.PARTIAL, TurnState.COMPLETE]

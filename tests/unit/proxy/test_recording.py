@@ -1,0 +1,252 @@
+"""The recorder's ear: what it hears of an exchange is kept, the same streamed or not, and never in the way."""
+
+import asyncio
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everlog import log
+from everlog.conversation.exchange_values import Caller
+from everlog.errors import Busy, StoreUnavailable
+from everlog.log import TurnState
+from everlog.protocols import FORMATS
+from everlog.store import open_store
+from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.recording import Exchange, Recorder
+from everlog.testing.upstream.answers import Answer, body_of
+from everlog.testing.upstream.streams import Manner, events_of
+
+STREAM = ((b"content-type", b"text/event-stream; charset=utf-8"),)
+JSON = ((b"content-type", b"application/json"),)
+PLACES = {"chat_completions": "messages", "responses": "input", "anthropic": "messages"}
+
+
+@pytest.fixture
+def store():
+    with open_store(":memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def recorder(store):
+    recorder = recorder_of(store)
+    yield recorder
+    recorder.close()
+
+
+def recorder_of(store, **wishes) -> Recorder:
+    return Recorder(store, tenant="t", caller=Caller(key="k"), redact=lambda message: message, **wishes)
+
+
+def asked(protocol: str, *texts: str, headers=(), **fields) -> Incoming:
+    said = [{"role": "user" if n % 2 == 0 else "assistant", "content": text} for n, text in enumerate(texts)]
+    body = json.dumps({"model": "m", PLACES[protocol]: said, **fields}).encode()
+    return Incoming(method="POST", path="/v1/x", query=b"", headers=headers, body=body)
+
+
+def listen(recorder: Recorder, incoming: Incoming) -> Exchange:
+    ear = recorder.listen(incoming, "anthropic")
+    assert ear is not None
+    return ear
+
+
+def hear(recorder, incoming, protocol, pieces, *, status=200, headers=STREAM, leave=None) -> list[int]:
+    """Let an ear hear an exchange, and return how many bytes of each piece were let out."""
+
+    async def exchange() -> list[int]:
+        ear = recorder.listen(incoming, protocol)
+        if status is not None:
+            ear.head(status, headers)
+        free = [ear.piece(piece) for piece in pieces]
+        await (ear.commit() if leave is None else ear.leave(leave))
+        return free
+
+    return asyncio.run(exchange())
+
+
+def entries(store) -> list[list[str]]:
+    return [
+        [f"{one.kind}: {one.text}" for one in store.read("t", lambda unit, thread=thread: log.read(unit, thread))]
+        for thread in store.read("t", log.listed)
+    ]
+
+
+def states(store) -> list[TurnState]:
+    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
+
+    return [
+        TurnState(row[4])
+        for thread in store.read("t", log.listed)
+        for row in store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
+    ]
+
+
+answers = st.builds(
+    Answer,
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+    calls=st.lists(
+        st.tuples(st.sampled_from(["c1", "c2"]), st.just("look"), st.dictionaries(st.text(max_size=3), st.integers())),
+        max_size=2,
+        unique_by=lambda call: call[0],
+    ).map(tuple),
+    thinking=st.sampled_from(["", "hm"]),
+)
+
+
+@pytest.mark.parametrize("protocol", FORMATS)
+@settings(max_examples=25)
+@given(answer=answers, piece=st.integers(1, 20), places=st.lists(st.integers(0, 9999), max_size=9))
+def test_streamed_or_not_the_log_is_the_same_wherever_the_stream_is_cut(protocol, answer, piece, places):
+    body = body_of(answer, protocol, "m")
+    data = b"".join(events_of(body, protocol, Manner(piece=piece)))
+    ends = sorted({place % len(data) for place in places} | {0, len(data)})
+    kept = []
+    for pieces, headers in (([data[a:b] for a, b in pairwise(ends)], STREAM), ([json.dumps(body).encode()], JSON)):
+        with open_store(":memory:") as store:
+            recorder = recorder_of(store)
+            hear(recorder, asked(protocol, "Hello"), protocol, pieces, headers=headers)
+            recorder.close()
+            kept.append((entries(store), states(store)))
+    assert kept[0] == kept[1]
+    assert kept[0][0][0][0] == "user: Hello"
+
+
+@pytest.mark.parametrize("protocol", FORMATS)
+def test_only_the_last_frame_of_a_stream_and_all_of_a_body_wait(recorder, protocol):
+    events = list(events_of(body_of(Answer(text="Good day"), protocol, "m"), protocol))
+    free = hear(recorder, asked(protocol, "Hello"), protocol, events)
+    held = next(n for n, event in enumerate(events) if free[n] < len(event))
+    assert held >= len(events) - 3
+    body = json.dumps(body_of(Answer(text="Good day"), protocol, "m")).encode()
+    assert hear(recorder, asked(protocol, "Hello"), protocol, [body[:9], body[9:]], headers=JSON) == [0, 0]
+
+
+def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(recorder, store):
+    events = list(events_of(body_of(Answer(text="Good day to you"), "anthropic", "m"), "anthropic", Manner(piece=4)))
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", events[:4], leave="client")
+    assert entries(store) == [["user: Hello", "assistant: Good"]]
+    assert states(store) == [TurnState.PARTIAL]
+
+
+def test_where_the_upstream_breaks_off_before_a_word_what_was_asked_is_kept(recorder, store):
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [], leave="upstream")
+    assert entries(store) == [["user: Hello"]]
+    assert states(store) == [TurnState.ABORTED]
+
+
+def test_an_error_in_the_middle_of_a_stream_ends_the_turn_as_partial(recorder, store):
+    events = list(events_of(body_of(Answer(text="Good day"), "anthropic", "m"), "anthropic"))[:4]
+    fault = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n'
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [*events, fault])
+    assert states(store) == [TurnState.PARTIAL]
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
+def test_an_answer_that_was_refused_leaves_no_trace_and_is_not_held(recorder, store, status):
+    assert hear(recorder, asked("anthropic", "Hello"), "anthropic", [b"{}"], status=status, headers=JSON) == [2]
+    assert entries(store) == []
+    assert recorder.counts == {"nothing": 1}
+
+
+def test_where_nobody_answers_there_is_no_trace_and_where_the_client_goes_there_is(recorder, store):
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [], status=None, leave="upstream")
+    assert entries(store) == []
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [], status=None, leave="client")
+    assert entries(store) == [["user: Hello"]]
+
+
+@pytest.mark.parametrize("name", [b"x-everlog-memory", b"x-infinitum-memory", b"x-context-memory"])
+def test_a_client_can_have_an_exchange_kept_nowhere(recorder, name):
+    assert recorder.listen(asked("anthropic", "Hello", headers=((name, b"off"),)), "anthropic") is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"messages": 7}', b'{"messages":[7]}'])
+def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
+    incoming = Incoming(method="POST", path="/v1/x", query=b"", headers=(), body=body)
+    hear(recorder, incoming, "chat_completions", [b"{}"], headers=JSON)
+    assert entries(store) == []
+
+
+def test_what_is_too_much_is_not_heard_and_counted(store):
+    recorder = recorder_of(store, waiting=1)
+    first = listen(recorder, asked("anthropic", "Hello"))
+    with pytest.raises(Busy):
+        recorder.listen(asked("anthropic", "Hello"), "anthropic")
+    asyncio.run(first.leave("upstream"))
+    assert recorder.listen(asked("anthropic", "Hello"), "anthropic") is not None
+    recorder.close()
+    assert recorder.counts == {"refused": 1, "nothing": 1}
+
+
+def test_where_the_database_is_away_the_answer_says_so_and_the_failure_is_counted(recorder, store, monkeypatch):
+    def away(*_, **__):
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store, "read", away)
+
+    async def exchange() -> None:
+        ear = listen(recorder, asked("anthropic", "Hello"))
+        await asyncio.wait([asyncio.wrap_future(ear._heard)])
+        assert (b"x-everlog-degraded", b"record") in ear.head(200, STREAM)
+        with pytest.raises(StoreUnavailable):
+            await ear.commit()
+
+    asyncio.run(exchange())
+    assert recorder.counts == {"failed": 1}
+
+
+def test_a_database_that_is_back_when_the_answer_is_there_has_all_of_it(recorder, store, monkeypatch):
+    read = store.read
+    tries = iter([StoreUnavailable("away")])
+
+    def away_once(*args, **kwargs):
+        for error in tries:
+            raise error
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(store, "read", away_once)
+    hear(
+        recorder,
+        asked("anthropic", "Hello"),
+        "anthropic",
+        [*events_of(body_of(Answer(text="Hi"), "anthropic", "m"), "anthropic")],
+    )
+    assert entries(store) == [["user: Hello", "assistant: Hi"]]
+
+
+def test_each_answer_names_its_request_and_the_entries_name_it_too(recorder, store):
+    async def exchange() -> bytes:
+        ear = listen(recorder, asked("anthropic", "Hello"))
+        request: bytes
+        ((_, request),) = ear.head(200, JSON)
+        ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
+        await ear.commit()
+        return request
+
+    request = asyncio.run(exchange())
+    (thread,) = store.read("t", log.listed)
+    said = store.read("t", lambda unit: log.read(unit, thread))
+    assert {one.origin.request for one in said} == {request.decode()}
+    assert [one.message.model for one in said] == [None, "m"]
+
+
+def test_many_at_once_lose_and_double_nothing(store):
+    recorder = recorder_of(store)
+
+    async def exchange(n: int) -> None:
+        headers = ((b"x-everlog-session-id", b"%d" % (n % 4)),)
+        ear = listen(recorder, asked("anthropic", f"Hello {n}", headers=headers))
+        ear.head(200, JSON)
+        ear.piece(json.dumps(body_of(Answer(text=f"Hi {n}"), "anthropic", "m", n)).encode())
+        await ear.commit()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(exchange(n) for n in range(40)))
+
+    asyncio.run(all_of_them())
+    recorder.close()
+    said = [line for thread in entries(store) for line in thread]
+    assert sorted(said) == sorted(line for n in range(40) for line in (f"user: Hello {n}", f"assistant: Hi {n}"))
