@@ -116,7 +116,8 @@ def measure(sheet: Sheet) -> None:
     with ExitStack() as stack:
         _, port = stack.enter_context(process(sys.executable, "-c", PROVIDER))
         provider = f"http://127.0.0.1:{port}"
-        serve = [sys.executable, "-m", "everlog.surfaces.cli", "serve", "--port", "0", "--json", "--upstream", provider]
+        serve = [sys.executable, "-m", "everlog.surfaces.cli", "serve", "--port", "0", "--json", "--mode", "off"]
+        serve += ["--upstream", provider]
         proxy, told = stack.enter_context(process(*serve))
         bare, bare_port = stack.enter_context(process(sys.executable, "-c", BARE, provider))
         ways = [

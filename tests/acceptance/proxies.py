@@ -33,9 +33,10 @@ class Proxy:
 
 
 @contextmanager
-def serving(upstream: str, home: Path, **environment: str) -> Iterator[Proxy]:
+def serving(upstream: str, home: Path, *options: str, mode: str = "off", **environment: str) -> Iterator[Proxy]:
     """Run `everlog serve` while the block runs; it must end well, and say nothing on standard error."""
-    process = start("serve", "--upstream", upstream, "--port", 0, "--json", home=home, environment=environment)
+    given = ("--upstream", upstream, "--port", 0, "--json", "--mode", mode, *options)
+    process = start("serve", *given, home=home, environment=environment)
     try:
         told = json.loads(process.stdout.readline() or "{}")
         assert told, finish(process)

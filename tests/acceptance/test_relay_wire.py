@@ -231,8 +231,8 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_mistakes(server: L
     )
     for given, said in (
         (["--upstream", "models.example"], "the base URL of upstream default is no http:// or https:// address"),
-        ([], "no upstream is named; give its base URL by --upstream or EVERLOG_UPSTREAM"),
-        (["--upstream", server.url, "--mode", "tree"], "there is no mode 'tree'; choose off"),
+        ([], "there is no upstream: name the server that has the models by --upstream URL"),
+        (["--upstream", server.url, "--mode", "tree"], "memory.mode: it is none of its words"),
     ):
         done = everlog("serve", "--port", 0, *given)
         assert (done.status, said in done.err) == (2, True), done.err
@@ -259,7 +259,7 @@ def test_any_asgi_server_runs_the_proxy_of_the_environment(server: Lines, tmp_pa
         running = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "everlog.surfaces.proxy:app", *options],
             cwd=tmp_path,
-            env={**ENVIRONMENT, "EVERLOG_UPSTREAM": server.url},
+            env={**ENVIRONMENT, "EVERLOG_UPSTREAM": server.url, "EVERLOG_MODE": "off"},
             pass_fds=[listening.fileno()],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -275,7 +275,7 @@ def test_any_asgi_server_runs_the_proxy_of_the_environment(server: Lines, tmp_pa
 def test_an_asgi_server_without_settings_does_not_start_and_says_why(tmp_path: Path):
     done = finish(start_uvicorn(tmp_path))
     assert done.status != 0
-    assert "no upstream is named; give its base URL by --upstream or EVERLOG_UPSTREAM" in done.err
+    assert "there is no upstream: name the server that has the models" in done.err
 
 
 def start_uvicorn(home: Path) -> Any:

@@ -1,8 +1,9 @@
 """Wire formats of models, both directions, pure.
 
 In: our conversation and settings, or the parsed JSON of a body, or bytes of a stream. Out: a body to send, or what was
-said. Nothing here opens a connection, knows a provider, or raises on what a server sends. See `exchange` for the words
-between, `Format` for what each protocol can do, and decision 8 for what is kept.
+said; from a server's side, what a client asks for, and the answer that it is given. Nothing here opens a connection,
+knows a provider, or raises on what a server sends. See `exchange` and `answering` for the words between, `Format` for
+what each protocol can do, and decisions 8 and 17 for what is kept.
 """
 
 from everlog.protocols import anthropic, chat_completions, responses

@@ -85,7 +85,10 @@ class Settings:
     parallel: bool | None = None
     """Whether one reply may hold several calls."""
     temperature: float | None = None
+    top_p: float | None = None
     max_output_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    """Texts at which the model is to stop."""
     schema: Schema | None = None
     thinking: Thinking | None = None
     reasons: bool = False
@@ -125,6 +128,11 @@ class Usage:
     """What the provider says that it cost."""
     provider_tools: Mapping[str, int] = field(default_factory=dict)
     """Uses of its own tools, by its names for them."""
+
+    @property
+    def whole_input(self) -> int:
+        """All that was read, caches included."""
+        return (self.input or 0) + (self.cache_read or 0) + (self.cache_write or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +183,8 @@ class Reply:
     finish: Finish
     stop: str | None = None
     """The provider's own word for `finish`."""
+    refusal: str = ""
+    """The end of the words where the model says that it will not answer, if the protocol tells that apart."""
     thinking: str = ""
     usage: Usage | None = None
     id: str | None = None
@@ -193,9 +203,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """A piece of the words."""
+    """A piece of the words. All of them together are the text of the reply, line breaks between its texts included."""
 
     text: str
+    refusal: bool = False
+    """Whether the model says here that it will not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from everlog.protocols.answering import Answer, Asked, Stamp
 from everlog.protocols.exchange import Fault, Reply, Said, Settings, Stream
 from everlog.protocols.shapes import Record
 
@@ -28,3 +29,9 @@ class Format:
     """The error that a response body reports."""
     stream: Callable[[], Stream]
     """A new answer, to be fed with events."""
+    parse_settings: Callable[[Record], Asked]
+    """What a client asks for in a request body, beside the conversation."""
+    answer: Callable[[Asked, Stamp], Answer]
+    """A new answer to a client, to be fed with deltas."""
+    render_fault: Callable[[Fault, int], Record]
+    """The body of an error, for a status of HTTP."""

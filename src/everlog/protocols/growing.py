@@ -14,6 +14,19 @@ class Growing(list[str]):
     """The pieces of a text that is not whole yet."""
 
 
+class Seams:
+    """Where one text of an answer ends and another begins: each is a line of its own."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+
+    def joined(self, place: object, text: str, *, glued: bool = False) -> str:
+        """Return a piece of the text at a place, behind a line break if another text was before it."""
+        is_new = self._last not in (None, place) and not glued
+        self._last = place
+        return "\n" + text if is_new else text
+
+
 def refuse_more(items: Sized) -> None:
     """Make sure that there is room for one more item.
 

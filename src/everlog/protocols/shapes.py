@@ -44,6 +44,11 @@ def count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MOST_COUNTED else None
 
 
+def number(value: object) -> float | None:
+    """Return value if it is a finite number, else None."""
+    return value if type(value) in {int, float} and abs(value) < MOST else None  # type: ignore[arg-type, return-value]
+
+
 def amount(value: object) -> float | None:
     """Return value if it is a sum of money, else None."""
     return float(value) if type(value) in {int, float} and 0 <= value < MOST else None  # type: ignore[operator, arg-type]

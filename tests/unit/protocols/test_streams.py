@@ -40,6 +40,7 @@ def test_a_streamed_answer_is_the_whole_one(protocol, name):
     assert stream.body() == body
     assert stream.reply() == form.parse_reply(body)
     assert "".join(one.text for one in deltas if isinstance(one, ThinkingDelta)) == stream.reply().thinking
+    assert "".join(one.text for one in deltas if isinstance(one, TextDelta)) == stream.reply().text
     calls = [one.call for one in stream.reply().said.messages if one.call]
     told = {one.index: (one.call_id, one.name) for one in deltas if isinstance(one, CallDelta) and one.call_id}
     assert [told[index] for index in range(len(calls))] == [(call.call_id, call.name) for call in calls]
@@ -105,6 +106,48 @@ def test_calls_without_a_number_or_an_id_are_told_apart_by_their_names():
         call = {"function": {"name": "read", "arguments": json.dumps({"path": path})}}
         stream.feed(Event(data=json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]})))
     assert arguments(stream) == ['{"path": "a"}', '{"path": "b"}']
+
+
+TEXTS = {
+    "anthropic": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "text", "text": "one"},
+        {"type": "thinking", "thinking": "So.", "signature": "s"},
+        {"type": "text", "text": "two"},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {}},
+        {"type": "text", "text": "three"},
+    ],
+    "responses": [
+        {"id": "r1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        *[
+            {
+                "id": f"m{number}",
+                "type": "message",
+                "status": "completed",
+                "role": "assistant",
+                "content": [{"type": kind, ("refusal" if kind == "refusal" else "text"): text} for kind, text in parts],
+            }
+            for number, parts in enumerate(
+                [[("output_text", "one"), ("output_text", "two")], [("refusal", "three")]], start=1
+            )
+        ],
+        {"id": "r2", "type": "reasoning", "summary": [{"type": "summary_text", "text": "So."}]},
+    ],
+}
+"""Answers with several texts, and reasoning in two places."""
+
+
+@pytest.mark.covers("fault 60")
+@pytest.mark.parametrize("protocol", sorted(TEXTS))
+def test_texts_of_an_answer_are_lines_of_their_own_in_its_pieces_too(protocol):
+    field = "output" if protocol == "responses" else "content"
+    body = {**body_of(Answer(), protocol, "m"), field: TEXTS[protocol]}
+    stream, deltas = streamed(protocol, events_of(body, protocol, Manner(piece=2)))
+    assert stream.reply().text == "one\ntwo\nthree"
+    assert "".join(one.text for one in deltas if isinstance(one, TextDelta)) == "one\ntwo\nthree"
+    assert (
+        "".join(one.text for one in deltas if isinstance(one, ThinkingDelta)) == stream.reply().thinking == "Hm.\nSo."
+    )
 
 
 def test_only_the_first_choice_is_told_but_all_are_kept():

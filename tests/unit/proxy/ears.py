@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 
 
@@ -57,7 +58,7 @@ class Ears:
     ear: Ear
     asked: list[tuple[Incoming, str]] = field(default_factory=list)
 
-    def listen(self, incoming: Incoming, protocol: str) -> Ear:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear:
         self.asked.append((incoming, protocol))
         if self.ear.trouble == "listen":
             raise Broke

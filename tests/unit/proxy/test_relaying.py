@@ -7,11 +7,14 @@ import asyncio
 import gzip
 import json
 import zlib
+from typing import Any
 
 import pytest
 
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.application import App
+from everlog.surfaces.proxy.headers import going_up
+from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.options import Options, Target
 from tests.unit.proxy.ears import Ear, Ears
 from tests.unit.proxy.wire import BASE, PLAIN, STREAM_HEAD, Client, Coming, Upstream, asked, within
@@ -165,7 +168,6 @@ def test_fact_17_nothing_that_is_meant_for_the_proxy_goes_up():
         "x-infinitum-debug",
         "x-context-debug",
         "x-context-cwd",
-        "x-everlog-key",
     )
     aliases = ("x-opencode-user", "x-opencode-project", "x-opencode-directory", "x-headroom-cwd", "x-litellm-user-id")
     session = (b"x-session-id", b"ses_1")
@@ -176,16 +178,22 @@ def test_fact_17_nothing_that_is_meant_for_the_proxy_goes_up():
 
 
 def test_credentials_of_a_client_go_up_and_keys_of_ours_never_do():
-    held = Options(targets=(Target(base_url=BASE, key="sk-held"),))
-    closed = Options(targets=(Target(base_url=BASE, key="sk-held", passes_credentials=False),))
+    def sent(headers: Headers, protocol: str = "responses", **held: Any) -> Headers:
+        return going_up(headers, Target(base_url=BASE, **held), protocol, frozenset())
+
     bearer, key = ((b"authorization", b"Bearer sk-1"),), ((b"x-api-key", b"sk-1"),)
-    evl, evl_key = ((b"authorization", b"bearer evl_1"),), ((b"x-api-key", b"evl_1"),)
-    assert (up(Client(headers=bearer)), up(Client(headers=key))) == (dict(bearer), dict(key))
-    assert up(Client(headers=evl)) == up(Client(headers=evl_key)) == {}
-    assert up(Client(headers=bearer), held) == dict(bearer)
-    for headers, options in (((), held), (evl, held), (evl_key, held), (bearer, closed), (key, closed)):
-        assert up(Client(headers=headers), options) == {b"authorization": b"Bearer sk-held"}
-        assert up(Client(path=ANTHROPIC, headers=headers), options) == {b"x-api-key": b"sk-held"}
+    evl, evl_key, own = (
+        ((b"authorization", b"bearer evl_1"),),
+        ((b"x-api-key", b"evl_1"),),
+        ((b"x-everlog-key", b"evl_1"),),
+    )
+    assert (sent(bearer), sent(key), sent((*own, *bearer))) == (bearer, key, bearer)
+    assert sent(evl) == sent(evl_key) == sent(own) == ()
+    assert sent(bearer, key="sk-held") == bearer
+    for headers, passes in (((), True), (evl, True), (evl_key, True), (bearer, False), (key, False)):
+        held: Any = {"key": "sk-held", "passes_credentials": passes}
+        assert sent(headers, **held) == ((b"authorization", b"Bearer sk-held"),)
+        assert sent(headers, "anthropic", **held) == ((b"x-api-key", b"sk-held"),)
 
 
 def test_an_upstream_has_headers_of_its_own():

@@ -25,7 +25,8 @@ def render_request(history: Sequence[Said], settings: Settings) -> Record:
     system, messages = render_history(history)
     limit = settings.max_output_tokens or DEFAULT_MAX_TOKENS
     body = given(model=settings.model, max_tokens=limit, system=system or None, messages=messages)
-    body |= _tools(settings) | given(temperature=settings.temperature)
+    body |= _tools(settings) | given(temperature=settings.temperature, top_p=settings.top_p)
+    body |= given(stop_sequences=[*settings.stop] or None)
     if settings.thinking is not None:
         body |= _thinking(settings.thinking)
     if settings.schema is not None:

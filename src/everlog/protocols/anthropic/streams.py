@@ -4,7 +4,7 @@ from typing import Any
 
 from everlog.protocols.anthropic.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown, refuse_more
+from everlog.protocols.growing import Seams, grow, grown, refuse_more
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -19,6 +19,7 @@ class MessageStream:
         self._blocks: dict[int, Record] = {}
         self._inputs: dict[int, list[str]] = {}
         self._calls: dict[int, int] = {}
+        self._words, self._thoughts = Seams(), Seams()
 
     def feed(self, event: Event) -> list[Delta]:
         """Take in one event and return what it adds."""
@@ -51,8 +52,15 @@ class MessageStream:
             place = self._calls.setdefault(index, len(self._calls))
             return [CallDelta(index=place, call_id=string(block.get("id")), name=string(block.get("name")))]
         if kind == "text" and (text := string(block.get("text"))):
-            return [TextDelta(text=text)]
+            return [self._said(index, text)]
         return []
+
+    def _said(self, index: int, text: str) -> TextDelta:
+        """Return a piece of the text of a block; one with citations goes on in the line of the block before it."""
+        before, block = self._blocks.get(index - 1, {}), self._blocks[index]
+        is_cited = bool(before.get("citations")) or isinstance(block.get("citations"), list)
+        glued = before.get("type") == "text" and is_cited
+        return TextDelta(text=self._words.joined(index, text, glued=glued))
 
     def _delta(self, index: int, delta: Record) -> list[Delta]:
         if index not in self._blocks:
@@ -73,9 +81,9 @@ class MessageStream:
             elif name != "type":
                 block[name] = value
         if kind == "text_delta" and (text := string(delta.get("text"))):
-            return [TextDelta(text=text)]
+            return [self._said(index, text)]
         if kind == "thinking_delta" and (text := string(delta.get("thinking"))):
-            return [ThinkingDelta(text=text)]
+            return [ThinkingDelta(text=self._thoughts.joined(index, text))]
         return []
 
     def _update(self, event: Record) -> None:

@@ -27,6 +27,7 @@ def parse_reply(body: Record) -> Reply:
         said=Said(messages=said, raw=Raw(protocol=NAME, items=(message,)) if message else None),
         finish=_finish(stop, said=said),
         stop=stop,
+        refusal=string(message.get("refusal")),
         thinking=string(message.get("reasoning_content")) or string(message.get("reasoning")),
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,

@@ -58,9 +58,12 @@ def _tool(tool: Tool) -> Record:
 def _limits(settings: Settings) -> Record:
     """Return temperature, length and user, in the provider's spelling."""
     names = settings.names
+    stop: JSON = [*settings.stop]
     return given(
         **{
             "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "stop": stop or None,
             names.get("max_output_tokens", "max_completion_tokens"): settings.max_output_tokens,
             names.get("end_user", "safety_identifier"): settings.end_user,
         }

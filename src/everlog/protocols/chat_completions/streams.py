@@ -8,7 +8,7 @@ from typing import Any
 
 from everlog.protocols.chat_completions.replies import parse_fault, parse_reply
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown, refuse_more
+from everlog.protocols.growing import Seams, grow, grown, refuse_more
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Event
 
@@ -37,6 +37,7 @@ class ChatStream:
         self.fault: Fault | None = None
         self._top: Record = {}
         self._choices: dict[int, Record] = {}
+        self._seams = Seams()
 
     def feed(self, event: Event) -> list[Delta]:
         """Take in one chunk and return what it adds to the first choice."""
@@ -71,14 +72,18 @@ class ChatStream:
             return [TextDelta(text=words)] if words and number == min(self._choices) else []
         _grow(message, piece, leave_out=("tool_calls",))
         deltas: list[Delta] = []
-        if text := string(piece.get("content")) or string(piece.get("refusal")):
-            deltas.append(TextDelta(text=text))
+        is_told = number == min(self._choices)
         if text := string(piece.get("reasoning_content")) or string(piece.get("reasoning")):
             deltas.append(ThinkingDelta(text=text))
+        deltas += [
+            TextDelta(text=self._seams.joined(name, text), refusal=name == "refusal")
+            for name in ("content", "refusal")
+            if is_told and (text := string(piece.get(name)))
+        ]
         if calls := array(piece.get("tool_calls")):
             known = message.setdefault("tool_calls", [])
             deltas += [_call(known, record(call)) for call in calls]
-        return deltas if number == min(self._choices) else []
+        return deltas if is_told else []
 
     def body(self) -> dict[str, Any]:
         """Return the answer so far, as it would have come without streaming."""

@@ -26,6 +26,12 @@ def parse_reply(body: Record) -> Reply:
         said=Said(messages=messages, raw=Raw(protocol=NAME, items=tuple(output)) if output else None),
         finish=_finish(stop, has_calls=any(one.kind == "tool_call" for one in messages)),
         stop=stop,
+        refusal="\n".join(
+            filter(
+                None,
+                (string(record(part).get("refusal")) for item in output for part in array(record(item).get("content"))),
+            )
+        ),
         thinking="\n".join(text for item in output if (text := _thinking(record(item)))),
         usage=parse_usage(body.get("usage")),
         id=string(body.get("id")) or None,

@@ -23,7 +23,9 @@ def render_request(history: Sequence[Said], settings: Settings) -> Record:
     body = given(model=settings.model, instructions=instructions, input=items)
     body |= _tools(settings)
     body |= given(
-        temperature=None if settings.reasons else settings.temperature, max_output_tokens=settings.max_output_tokens
+        temperature=None if settings.reasons else settings.temperature,
+        top_p=None if settings.reasons else settings.top_p,
+        max_output_tokens=settings.max_output_tokens,
     )
     if settings.schema is not None:
         schema = settings.schema

@@ -7,7 +7,7 @@ together from theirs.
 from typing import Any
 
 from everlog.protocols.exchange import CallDelta, Delta, Fault, Reply, TextDelta, ThinkingDelta
-from everlog.protocols.growing import grow, grown, refuse_more
+from everlog.protocols.growing import Seams, grow, grown, refuse_more
 from everlog.protocols.responses.history import CALLS
 from everlog.protocols.responses.replies import parse_fault, parse_reply
 from everlog.protocols.shapes import Record, array, loads, record, string
@@ -33,6 +33,7 @@ class ResponseStream:
         self._response: Record = {}
         self._items: dict[int, Record] = {}
         self._calls: dict[int, int] = {}
+        self._words, self._thoughts = Seams(), Seams()
 
     def feed(self, event: Event) -> list[Delta]:
         """Take in one event and return what it adds."""
@@ -68,8 +69,14 @@ class ResponseStream:
         item = self._items.setdefault(index, {})
         delta = string(event.get("delta"))
         if kind in GROWING:
-            _add(item, event, *GROWING[kind], delta)
-            return [ThinkingDelta(text=delta) if "reasoning" in kind else TextDelta(text=delta)] if delta else []
+            where, field = GROWING[kind]
+            _add(item, event, where, field, delta)
+            place = (index, where, event.get("content_index"), event.get("summary_index"), field)
+            if not delta:
+                return []
+            if "reasoning" in kind:
+                return [ThinkingDelta(text=self._thoughts.joined(place, delta))]
+            return [TextDelta(text=self._words.joined(place, delta), refusal=field == "refusal")]
         if kind in {"response.content_part.added", "response.reasoning_summary_part.added"}:
             _put(item, event, "content" if "content" in kind else "summary")
         elif kind in {"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"}:

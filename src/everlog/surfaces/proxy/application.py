@@ -1,12 +1,13 @@
 """The proxy as an ASGI application: what a request is, who may send it, and what is done with it."""
 
 import asyncio
-from typing import assert_never
+from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import unquote
 
-from everlog.surfaces import config
 from everlog.surfaces.proxy import crossing
-from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, request_of
+from everlog.surfaces.proxy.admission import Door, Refusal
+from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.heard import Duties
 from everlog.surfaces.proxy.hearing import HOLD_S, Ears
@@ -25,6 +26,10 @@ PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 """What clients take for a reason to fall back."""
 
+STRANGE_PAGE = "Pages of this origin may not call the proxy; `origins` of the proxy names those that may."
+
+ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
+
 LARGE = 64 * 1024
 """From where on a body is read in another thread, in bytes."""
 
@@ -36,7 +41,14 @@ class App:
     """One proxy, on one event loop."""
 
     def __init__(
-        self, options: Options, *, upstream: Upstream | None = None, ears: Ears | None = None, hold_s: float = HOLD_S
+        self,
+        options: Options,
+        *,
+        upstream: Upstream | None = None,
+        ears: Ears | None = None,
+        door: Door | None = None,
+        hold_s: float = HOLD_S,
+        at_end: Callable[[], None] | None = None,
     ) -> None:
         """Make it; nothing is opened before it starts.
 
@@ -44,7 +56,9 @@ class App:
             options: what it does.
             upstream: what requests go through; by default HTTP, opened at the start.
             ears: who listens, if anybody.
-            hold_s: how long an answer waits for them, in seconds.
+            door: who may ask; by default any program of this machine.
+            hold_s: how long an answer waits for ears, in seconds.
+            at_end: called in a thread when the proxy has ended.
         """
         self.options = options
         self.duties = Duties(hold_s)
@@ -52,6 +66,8 @@ class App:
         self._hidden = frozenset(name.lower().encode() for name in options.identity_headers)
         self._given = upstream
         self._ears = ears
+        self._door = door or Door(None)
+        self._at_end = at_end
         self._open: tuple[Upstream, Relay] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,6 +89,9 @@ class App:
         if self._open is not None:
             await self._open[0].close()
             self._open = None
+        if self._at_end is not None:
+            await asyncio.to_thread(self._at_end)
+            self._at_end = None
 
     def _opened(self) -> tuple[Upstream, Relay]:
         if self._open is None:
@@ -92,44 +111,40 @@ class App:
                 return
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_anthropic = any(name == b"anthropic-version" for name, _ in scope["headers"])
+        head = head_of(scope)
+        is_upgrade = (head.header(b"upgrade") or b"").lower() == b"websocket"
+        has_version = head.header(b"anthropic-version") is not None
+        way = route(head.method, head.path, is_anthropic=has_version, is_upgrade=is_upgrade)
+        caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic)
+        page = crossing.allowed(head, self.options.origins)
+        if page is None:
+            await _refuse(caller, 403, STRANGE_PAGE, "origin_not_allowed")
+            return
+        caller = replace(caller, headers=page)
+        if way.kind in ANSWERED:
+            await _answer_here(way.kind, head, caller)
+            return
+        admitted = await self._door.admit(head.headers)
+        if isinstance(admitted, Refusal):
+            wait = () if admitted.retry_after_s is None else ((b"retry-after", b"%d" % admitted.retry_after_s),)
+            await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
+            return
         try:
-            incoming = await request_of(scope, receive, self.options.body_bytes)
+            incoming = replace(head, body=await body_of(head, receive, self.options.body_bytes))
         except Left:
             return
         except TooLarge:
             said = f"The body is larger than {self.options.body_bytes} bytes; `body_bytes` of the proxy sets the limit."
-            status, headers, body = fault(413, said, "body_too_large", is_anthropic=is_anthropic)
-            await answer(send, status, (*headers, (b"connection", b"close")), body)
+            await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
             return
-        is_upgrade = (incoming.header(b"upgrade") or b"").lower() == b"websocket"
-        way = route(incoming.method, incoming.path, is_anthropic=is_anthropic, is_upgrade=is_upgrade)
-        page = crossing.allowed(incoming, self.options.origins)
-        if page is None:
-            said = "Pages of this origin may not call the proxy; `origins` of the proxy names those that may."
-            await answer(send, *fault(403, said, "origin_not_allowed", is_anthropic=way.is_anthropic))
-            return
-        await self._act(way, incoming, Caller(receive=receive, send=send, is_anthropic=way.is_anthropic, headers=page))
+        await self._relay(way, incoming, replace(caller, principal=admitted.principal, spent=admitted.spent))
 
-    async def _act(self, way: Route, incoming: Incoming, caller: Caller) -> None:
+    async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()
-        match way.kind:
-            case Kind.HOME:
-                await answer(caller.send, 200, (PLAIN, *caller.headers), HOME if incoming.method == "GET" else b"")
-            case Kind.PREFLIGHT:
-                await answer(caller.send, 200, (*crossing.preflight(incoming), *caller.headers), b"")
-            case Kind.SOCKET | Kind.UNKNOWN:
-                status, said, code = (
-                    UPGRADE if way.kind is Kind.SOCKET else (404, advice(incoming.path), "no_such_path")
-                )
-                status, headers, body = fault(status, said, code, is_anthropic=way.is_anthropic)
-                await answer(caller.send, status, (*headers, *caller.headers), body)
-            case Kind.MODELS:
-                await list_models(incoming, self._upstreams, relay, caller)
-            case Kind.MODEL | Kind.BY_MODEL | Kind.DEFAULT:
-                await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
-            case _:
-                assert_never(way.kind)
+        if way.kind is Kind.MODELS:
+            await list_models(incoming, self._upstreams, relay, caller)
+        else:
+            await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
 
     async def _target(self, way: Route, body: bytes) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
@@ -140,10 +155,22 @@ class App:
         return self._upstreams.of(named)
 
 
-def configured() -> App:
-    """Return the proxy that the environment asks for."""
-    found, _ = config.proxy(config.settings())
-    return App(found.options())
+async def _answer_here(kind: Kind, head: Incoming, caller: Caller) -> None:
+    """Answer what no upstream is asked for."""
+    if kind is Kind.HOME:
+        await answer(caller.send, 200, (PLAIN, *caller.headers), HOME if head.method == "GET" else b"")
+    elif kind is Kind.PREFLIGHT:
+        await answer(caller.send, 200, (*crossing.preflight(head), *caller.headers), b"")
+    elif kind is Kind.SOCKET:
+        await _refuse(caller, *UPGRADE)
+    else:
+        await _refuse(caller, 404, advice(head.path), "no_such_path")
+
+
+async def _refuse(caller: Caller, status: int, message: str, code: str, *more: tuple[bytes, bytes]) -> None:
+    """Answer with an error of ours."""
+    status, headers, body = fault(status, message, code, is_anthropic=caller.is_anthropic)
+    await answer(caller.send, status, (*headers, *caller.headers, *more), body)
 
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:

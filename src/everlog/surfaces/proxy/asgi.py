@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
-from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.incoming import Incoming
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,15 +26,26 @@ class TooLarge(Exception):
     """A body is larger than is taken."""
 
 
-async def request_of(scope: Scope, receive: Receive, most_bytes: int) -> Incoming:
-    """Return a request when its body is whole.
+def head_of(scope: Scope) -> Incoming:
+    """Return a request as far as it is known before its body has come."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    return Incoming(
+        method=scope["method"],
+        path=path.partition(b"?")[0].decode("latin-1"),
+        query=scope.get("query_string", b""),
+        headers=tuple((name, value) for name, value in scope["headers"]),
+        body=b"",
+    )
+
+
+async def body_of(head: Incoming, receive: Receive, most_bytes: int) -> bytes:
+    """Return the body of a request when it is whole; the very object that came, if it came in one piece.
 
     Raises:
-        TooLarge: the body is, or says that it is, larger than that.
+        TooLarge: it is, or says that it is, larger than that.
         Left: the client went away before.
     """
-    headers: Headers = tuple((name, value) for name, value in scope["headers"])
-    said = next((value for name, value in headers if name == b"content-length"), b"")
+    said = head.header(b"content-length") or b""
     if said.isdigit() and int(said) > most_bytes:
         raise TooLarge
     pieces: list[bytes] = []
@@ -48,14 +59,7 @@ async def request_of(scope: Scope, receive: Receive, most_bytes: int) -> Incomin
         if size > most_bytes:
             raise TooLarge
         more = message.get("more_body", False)
-    path = scope.get("raw_path") or scope["path"].encode()
-    return Incoming(
-        method=scope["method"],
-        path=path.partition(b"?")[0].decode("latin-1"),
-        query=scope.get("query_string", b""),
-        headers=headers,
-        body=pieces[0] if len(pieces) == 1 else b"".join(pieces),
-    )
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class Leaving:

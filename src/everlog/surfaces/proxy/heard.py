@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Literal
 
+from everlog.access import Principal
 from everlog.surfaces.proxy.encodings import Decoder
 from everlog.surfaces.proxy.hearing import Ear, Ears
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
@@ -55,7 +56,9 @@ class Duties:
 class Hearing:
     """What one ear hears."""
 
-    def __init__(self, ears: Ears | None, incoming: Incoming, protocol: str | None, duties: Duties) -> None:
+    def __init__(
+        self, ears: Ears | None, incoming: Incoming, protocol: str | None, principal: Principal, duties: Duties
+    ) -> None:
         """Ask for an ear, if the request has a protocol that somebody listens to."""
         self._duties = duties
         self._ear: Ear | None = None
@@ -68,7 +71,7 @@ class Hearing:
         """Until when what is held is held, by the clock of the loop; None where nothing is, or ever was."""
         if ears is not None and protocol is not None:
             try:
-                self._ear = ears.listen(incoming, protocol)
+                self._ear = ears.listen(incoming, protocol, principal)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
                 self._drop("listen", error)
 

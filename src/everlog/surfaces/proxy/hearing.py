@@ -6,6 +6,7 @@ costs it the rest of the exchange; what it takes too long for, the client does n
 
 from typing import Literal, Protocol
 
+from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 
 HOLD_S = 0.25
@@ -45,11 +46,12 @@ class Ear(Protocol):
 class Ears(Protocol):
     """Gives each exchange its ear."""
 
-    def listen(self, incoming: Incoming, protocol: str) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear | None:
         """Return who hears this exchange, None for nobody; called before the upstream is asked, on the event loop.
 
         Args:
             incoming: the request, as the client sent it.
             protocol: the wire format of its path, a name in `everlog.protocols.FORMATS`.
+            principal: who asks.
         """
         ...

@@ -25,7 +25,7 @@ async def list_models(incoming: Incoming, upstreams: Upstreams, relay: Relay, ca
         return
     try:
         async with Leaving(caller.receive):
-            bodies = await asyncio.gather(*(_listed(incoming, target, relay) for target in upstreams.targets))
+            bodies = await asyncio.gather(*(_listed(incoming, target, relay, caller) for target in upstreams.targets))
     except Left:
         return
     found = [(target, body) for target, body in zip(upstreams.targets, bodies, strict=True) if isinstance(body, bytes)]
@@ -41,12 +41,12 @@ async def list_models(incoming: Incoming, upstreams: Upstreams, relay: Relay, ca
     await answer(caller.send, 200, (JSON_TYPE, *caller.headers, *more), merged(found, upstreams))
 
 
-async def _listed(incoming: Incoming, target: Target, relay: Relay) -> bytes | ProviderTrouble:
+async def _listed(incoming: Incoming, target: Target, relay: Relay, caller: Caller) -> bytes | ProviderTrouble:
     """Return the list of one upstream as it sends it, or why there is none."""
     headers = tuple((name, value) for name, value in incoming.headers if name != b"accept-encoding")
     plain = replace(incoming, headers=(*headers, (b"accept-encoding", b"identity")))
     try:
-        coming = await relay.upstream.send(relay.outgoing(plain, target, None))
+        coming = await relay.upstream.send(relay.outgoing(plain, target, None, caller))
         try:
             if coming.status != 200:
                 return ConnectionFailed(f"its models cannot be listed (status {coming.status})")

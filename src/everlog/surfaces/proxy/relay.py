@@ -9,6 +9,7 @@ import contextlib
 import logging
 from dataclasses import dataclass
 
+from everlog.access import LOOPBACK, Principal
 from everlog.errors import ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import of_upstream
@@ -33,6 +34,10 @@ class Caller:
     """Whether it reads errors in the form of Anthropic."""
     headers: Headers = ()
     """What each answer to it carries: which page may read it."""
+    principal: Principal = LOOPBACK
+    """Who it is."""
+    spent: frozenset[bytes] = frozenset()
+    """Names of headers that held a key of ours."""
 
 
 class Relay:
@@ -47,8 +52,8 @@ class Relay:
 
     async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
         """Pass a request on, and its answer back."""
-        hearing = Hearing(self._ears, incoming, protocol, self._duties)
-        outgoing = self.outgoing(incoming, target, protocol)
+        hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
+        outgoing = self.outgoing(incoming, target, protocol, caller)
         try:
             async with Leaving(caller.receive):
                 await self._exchange(outgoing, target, hearing, caller)
@@ -59,12 +64,12 @@ class Relay:
             hearing.leave("client")
             raise
 
-    def outgoing(self, incoming: Incoming, target: Target, protocol: str | None) -> Outgoing:
+    def outgoing(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> Outgoing:
         """Return a request as it goes to an upstream: its body is the very object that came."""
         return Outgoing(
             method=incoming.method,
             url=address(target, incoming.path, incoming.query),
-            headers=going_up(incoming.headers, target, protocol, self._hidden),
+            headers=going_up(incoming.headers, target, protocol, self._hidden | caller.spent),
             body=incoming.body,
             connect_s=target.connect_s,
             silence_s=target.silence_s,

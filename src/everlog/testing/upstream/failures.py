@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.messages import JSON
+from everlog.protocols import FORMATS
+from everlog.protocols.exchange import Fault
 from everlog.testing.upstream.answers import Answer
 
 
@@ -56,24 +58,10 @@ class Broken:
 
 Failure = Refused | Reset | Cut | Stalled | Malformed | Broken
 
-TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-    503: "service_unavailable",
-    529: "overloaded_error",
-}
-
 
 def error_body(status: int, message: str, protocol: str) -> dict[str, Any]:
     """Return the body of an error status."""
-    kind = TYPES.get(status, "api_error" if protocol == "anthropic" else "server_error")
-    if protocol == "anthropic":
-        return {"type": "error", "error": {"type": kind, "message": message}}
-    code = "rate_limit_exceeded" if status == 429 else None
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return FORMATS[protocol].render_fault(Fault(type="error", message=message), status)
 
 
 def error_event(message: str, protocol: str) -> dict[str, JSON]:

@@ -1,0 +1,78 @@
+"""The proxy as its settings want it: relay, door and recorder, on one database or on none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.database import Everlog
+from everlog.conversation.exchange_values import Caller
+from everlog.errors import Mistake
+from everlog.surfaces import config
+from everlog.surfaces.cli.session import Session
+from everlog.surfaces.proxy.admission import Door
+from everlog.surfaces.proxy.application import App
+from everlog.surfaces.proxy.configured import Configured
+from everlog.surfaces.proxy.hearing import Ear
+from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.options import Options
+from everlog.surfaces.proxy.recording import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """The recorder, for each exchange in the name of who asks."""
+
+    recorder: Recorder
+
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear | None:
+        """Return who hears an exchange; see `hearing.Ears`."""
+        caller = Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
+        return self.recorder.listen_for(incoming, protocol, tenant=principal.tenant, caller=caller)
+
+
+def running(found: Configured, open_database: Callable[[], Everlog]) -> App:
+    """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
+
+    Raises:
+        Mistake: there is no upstream, or others could reach it and there is no key to let them in.
+    """
+    options = found.options()
+    needs_keys = found.proxy.keys.required or not found.is_local
+    if found.mode == "off" and not needs_keys:
+        return App(options)
+    memory = open_database()
+    try:
+        return _on_database(memory, found, options, needs_keys=needs_keys)
+    except BaseException:
+        memory.close()
+        raise
+
+
+def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> App:
+    local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
+    if needs_keys and not memory.store.read(memory.name, keys):
+        host = found.proxy.server.host
+        raise Mistake(f"nobody could ask: {host} needs keys, and there is none; make one by `everlog keys create`")
+    door = Door(memory.store, local=None if needs_keys else local)
+    if found.mode == "off":
+        return App(options, door=door, at_end=memory.close)
+    recorder = Recorder(
+        memory.store,
+        tenant=memory.name,
+        caller=Caller(is_one_person=local.one_person),
+        redact=memory.redact,
+        aliases=found.aliases,
+    )
+
+    def close() -> None:
+        recorder.close()
+        memory.close()
+
+    return App(options, door=door, ears=Keeping(recorder), at_end=close)
+
+
+def configured() -> App:
+    """Return the proxy that the environment and its file of settings ask for."""
+    here = Session()
+    found, _ = config.proxy(here.settings)
+    return running(found, lambda: here.open(create=True))
