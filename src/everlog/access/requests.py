@@ -63,7 +63,7 @@ class Requested:
         return sum(one or 0 for one in (self.tokens_in, self.tokens_out, self.tokens_read, self.tokens_written))
 
 
-def counted(usage: Usage | None) -> dict[str, int | None]:
+def counted(usage: Usage | None) -> dict[str, Any]:
     """Return the tokens of an answer under the names that they have here."""
     if usage is None:
         return {}
