@@ -10,9 +10,10 @@ import logging
 from dataclasses import dataclass
 
 from everlog.access import LOOPBACK, Principal
-from everlog.errors import ProviderTimeout, ProviderTrouble
+from everlog.errors import Mistake, ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
-from everlog.surfaces.proxy.faults import of_upstream
+from everlog.surfaces.proxy.crossover import Crossing, crossing
+from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.heard import Duties, Hearing
 from everlog.surfaces.proxy.hearing import Ears
@@ -53,10 +54,13 @@ class Relay:
     async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
         """Pass a request on, and its answer back."""
         hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
-        outgoing = self.outgoing(incoming, target, protocol, caller)
         try:
             async with Leaving(caller.receive):
-                await self._exchange(outgoing, target, hearing, caller)
+                if protocol is None or protocol in target.protocols:
+                    outgoing = self.outgoing(incoming, target, protocol, caller)
+                    await self._exchange(outgoing, target, hearing, caller)
+                else:
+                    await self._cross(incoming, target, protocol, hearing, caller)
         except Left:
             self._count("client_left", target)
             hearing.leave("client")
@@ -75,9 +79,32 @@ class Relay:
             silence_s=target.silence_s,
         )
 
-    async def _exchange(self, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller) -> None:
+    async def _cross(self, incoming: Incoming, target: Target, protocol: str, hearing: Hearing, caller: Caller) -> None:
+        """Pass a request on to an upstream of another wire format."""
         try:
-            coming = await self.upstream.send(outgoing)
+            crossed = await crossing(incoming, target, protocol, self._hidden | caller.spent)
+        except Mistake as error:
+            hearing.leave("upstream")
+            status, headers, body = fault(400, str(error), "cannot_be_translated", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        await self._exchange(crossed.outgoing, target, hearing, caller, crossed)
+
+    async def _sent(self, outgoing: Outgoing, crossed: Crossing | None) -> Coming:
+        coming = await self.upstream.send(outgoing)
+        if crossed is None:
+            return coming
+        try:
+            return await crossed.back(coming)
+        except BaseException:
+            coming.close()
+            raise
+
+    async def _exchange(
+        self, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller, crossed: Crossing | None = None
+    ) -> None:
+        try:
+            coming = await self._sent(outgoing, crossed)
         except ProviderTrouble as error:
             self._count("upstream_timeout" if isinstance(error, ProviderTimeout) else "upstream_failed", target)
             hearing.leave("upstream")
