@@ -17,7 +17,12 @@ READ = Principal(tenant="default", key="cd", role="read")
 
 
 def one(n: int, **more: Any) -> Requested:
-    given: dict[str, Any] = {"id": f"{n:032x}", "at": AT + timedelta(seconds=n), "protocol": "responses", "decision": "append"}
+    given: dict[str, Any] = {
+        "id": f"{n:032x}",
+        "at": AT + timedelta(seconds=n),
+        "protocol": "responses",
+        "decision": "append",
+    }
     return Requested(**given | {"status": 200} | more)
 
 

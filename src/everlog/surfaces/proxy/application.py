@@ -93,6 +93,11 @@ class App:
             await asyncio.to_thread(self._at_end)
             self._at_end = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether connections to upstreams can be made."""
+        return self._open is not None
+
     def _opened(self) -> tuple[Upstream, Relay]:
         if self._open is None:
             upstream = self._given or HTTPUpstream()

@@ -20,6 +20,7 @@ VARIABLES = {
     "EVERLOG_HOST": ("server", "host"),
     "EVERLOG_PORT": ("server", "port"),
     "EVERLOG_LOG_LEVEL": ("server", "log_level"),
+    "EVERLOG_LOG_FORMAT": ("server", "log_format"),
     "EVERLOG_UPSTREAM": ("upstream", "base_url"),
     "EVERLOG_UPSTREAM_KEY": ("upstream", "api_key"),
     "EVERLOG_MODE": ("memory", "mode"),

@@ -26,13 +26,13 @@ FIELDS = (
 )
 """All that a line can say beside its time, level, logger and message."""
 
-Style = Literal["text", "json"]
+Form = Literal["text", "json"]
 
 
-def begin(level: str, style: Style, stream: TextIO | None = None) -> None:
+def begin(level: str, form: Form, stream: TextIO | None = None) -> None:
     """Write what the package logs from a level on, to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(Lines(style))
+    handler.setFormatter(Lines(form))
     logger = logging.getLogger("everlog")
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
@@ -41,9 +41,9 @@ def begin(level: str, style: Style, stream: TextIO | None = None) -> None:
 class Lines(logging.Formatter):
     """Writes a record as one line."""
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, form: Form) -> None:
         super().__init__()
-        self._style = style
+        self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; of an exception only its kind is told."""
@@ -56,7 +56,7 @@ class Lines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if self._style == "json":
+        if self._form == "json":
             return json.dumps({**head, **said}, separators=(",", ":"))
         facts = "".join(f" {name}={value}" for name, value in said.items())
         return f"{head['time']} {head['level']} {head['message']}{facts}"

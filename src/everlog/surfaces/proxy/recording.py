@@ -92,9 +92,9 @@ class Recorder:
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
         self.noted = noted
-        self._keeps = keeps
+        self.keeps = keeps
         self._tenant, self._caller = tenant, caller
-        self._room = waiting
+        self.waiting = self._room = waiting
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
@@ -112,7 +112,7 @@ class Recorder:
             Busy: there are too many.
         """
         controls = Controls.of(incoming.headers)
-        controls = replace(controls, keeps=controls.keeps and self._keeps)
+        controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
         if self._room <= 0:

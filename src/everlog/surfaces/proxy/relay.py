@@ -5,7 +5,6 @@ client as well: nothing is put behind it that the upstream did not say.
 """
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -146,7 +145,7 @@ async def _pass(coming: Coming, hearing: Hearing, send: Send) -> None:
 async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
     """Go on reading while the end of an answer is held; pass on all that is there when it may go."""
     is_over = False
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout_at(hearing.deadline):
             while not hearing.whole:
                 data = await coming.read()
@@ -154,6 +153,8 @@ async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
                     break
                 hearing.piece(data)
             await hearing.committed()
+    except TimeoutError:
+        hearing.overdue()
     held = hearing.release()
     if not is_over:
         await go_on(send, held)
