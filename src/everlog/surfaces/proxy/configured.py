@@ -108,6 +108,8 @@ class Configured:
             mode=cast("Any", self.mode),
             body_bytes=round(proxy.server.body_limit_mb * MB),
             origins=proxy.server.origins,
+            forward_to_headroom=proxy.request_context.forward_to_headroom,
+            aliases=self.aliases,
             identity_headers=(*IDENTITY_HEADERS, *(name for name in hidden if name not in sessions)),
         )
 
