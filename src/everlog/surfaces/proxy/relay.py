@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from everlog.access import LOOPBACK, Principal
 from everlog.errors import Mistake, ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
-from everlog.surfaces.proxy.crossover import Crossing, crossing
 from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.heard import Duties, Hearing
 from everlog.surfaces.proxy.hearing import Ears
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.options import Target
+from everlog.surfaces.proxy.translated import COUNTS, estimated, is_foreign, translated
 from everlog.surfaces.proxy.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.upstreams import address
 
@@ -52,14 +52,23 @@ class Relay:
 
     async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
         """Pass a request on, and its answer back."""
+        upstream, hidden = self.upstream, self._hidden | caller.spent
+        outgoing = self.outgoing(incoming, target, protocol, caller)
+        try:
+            if protocol is not None and is_foreign(target, protocol):
+                upstream, outgoing = await translated(incoming, target, protocol, hidden, upstream)
+            elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
+                status, headers, body = await estimated(incoming.body, counts)
+                await answer(caller.send, status, (*headers, *caller.headers), body)
+                return
+        except Mistake as error:
+            status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
         hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
         try:
             async with Leaving(caller.receive):
-                if protocol is None or protocol in target.protocols:
-                    outgoing = self.outgoing(incoming, target, protocol, caller)
-                    await self._exchange(outgoing, target, hearing, caller)
-                else:
-                    await self._cross(incoming, target, protocol, hearing, caller)
+                await self._exchange(upstream, outgoing, target, hearing, caller)
         except Left:
             self._count("client_left", target)
             hearing.leave("client")
@@ -78,32 +87,11 @@ class Relay:
             silence_s=target.silence_s,
         )
 
-    async def _cross(self, incoming: Incoming, target: Target, protocol: str, hearing: Hearing, caller: Caller) -> None:
-        """Pass a request on to an upstream of another wire format."""
-        try:
-            crossed = await crossing(incoming, target, protocol, self._hidden | caller.spent)
-        except Mistake as error:
-            hearing.leave("upstream")
-            status, headers, body = fault(400, str(error), "cannot_be_translated", is_anthropic=caller.is_anthropic)
-            await answer(caller.send, status, (*headers, *caller.headers), body)
-            return
-        await self._exchange(crossed.outgoing, target, hearing, caller, crossed)
-
-    async def _sent(self, outgoing: Outgoing, crossed: Crossing | None) -> Coming:
-        coming = await self.upstream.send(outgoing)
-        if crossed is None:
-            return coming
-        try:
-            return await crossed.back(coming)
-        except BaseException:
-            coming.close()
-            raise
-
     async def _exchange(
-        self, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller, crossed: Crossing | None = None
+        self, upstream: Upstream, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller
     ) -> None:
         try:
-            coming = await self._sent(outgoing, crossed)
+            coming = await upstream.send(outgoing)
         except ProviderTrouble as error:
             self._count("upstream_timeout" if isinstance(error, ProviderTimeout) else "upstream_failed", target)
             hearing.leave("upstream")
