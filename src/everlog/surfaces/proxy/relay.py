@@ -38,6 +38,8 @@ class Caller:
     """Who it is."""
     spent: frozenset[bytes] = frozenset()
     """Names of headers that held a key of ours."""
+    upward: Headers = ()
+    """What upstreams are told of it besides."""
 
 
 class Relay:
@@ -81,7 +83,7 @@ class Relay:
         return Outgoing(
             method=incoming.method,
             url=address(target, incoming.path, incoming.query),
-            headers=going_up(incoming.headers, target, protocol, self._hidden | caller.spent),
+            headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
             body=incoming.body,
             connect_s=target.connect_s,
             silence_s=target.silence_s,
