@@ -322,3 +322,16 @@ def test_many_at_once_lose_and_double_nothing(store):
     recorder.close()
     said = [line for thread in entries(store) for line in thread]
     assert sorted(said) == sorted(line for n in range(40) for line in (f"user: Hello {n}", f"assistant: Hi {n}"))
+
+
+def test_the_name_of_a_thread_does_not_tell_that_somebody_else_has_a_session_of_that_name(store, recorder):
+    headers = ((b"x-everlog-session-id", b"s1"),)
+    events = list(events_of(body_of(Answer(text="Good day."), "anthropic", "m"), "anthropic"))
+    hear(recorder, asked("anthropic", "Hello", headers=headers), "anthropic", events)
+    other = recorder_of(store)
+    other._caller = Caller(key="k2")
+    hear(other, asked("anthropic", "Hello", headers=headers), "anthropic", events)
+    other.close()
+    names = [one.key for one in store.read("t", log.listed)]
+    assert len(set(names)) == 2
+    assert not any("~" in name for name in names)

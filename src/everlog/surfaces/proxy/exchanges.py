@@ -1,5 +1,6 @@
 """What a client asked and was answered, on the wire, as an exchange that can be kept: pure."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -44,9 +45,10 @@ def parse_exchange(
     session = who.session or ""
     name = session if session and len(session) <= LONGEST_SESSION else request
     user = caller.user or who.user or ""
+    whose = f"@{_tag(caller.key, user)}" if caller.key else ""
     return Request(
         messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
-        name=f"{profile.name}:{name}",
+        name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
         after=string(body.get("previous_response_id")) or None,
@@ -83,6 +85,11 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
         place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
         if place is not None and (id_ := string(item.get("id"))):
             yield opaque(id_), place
+
+
+def _tag(key: str, user: str) -> str:
+    """Return what parts the names of threads of different callers: none learns from its own that another's is there."""
+    return hashlib.sha256(f"{key}/{user}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _with_model(message: Message) -> Message:
