@@ -3,13 +3,18 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
+from everlog.chat.cost import cost_of
 from everlog.conversation.exchange_values import Answer, Caller, Request
+from everlog.errors import EverlogError
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
-from everlog.protocols.shapes import Record, record, string
+from everlog.protocols.shapes import Record, loads, record, string
+from everlog.registry import Model, builtin
+from everlog.surfaces.proxy.controls import Controls
 from everlog.surfaces.proxy.identity import identify, opaque
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.profiles import profile_of
@@ -17,6 +22,15 @@ from everlog.surfaces.proxy.profiles.rules import Facts
 
 LONGEST_SESSION = 160
 """Characters of a session's name that leave room for the client's name before it and a number behind it, in a key."""
+
+
+def body_of(data: bytes) -> Record | None:
+    """Return the object that a body is; None where it is none."""
+    try:
+        found = loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def parse_exchange(
@@ -54,6 +68,7 @@ def parse_exchange(
         after=string(body.get("previous_response_id")) or None,
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
+        learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
 
@@ -70,7 +85,29 @@ def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool) -> Answer:
     state = TurnState.COMPLETE if is_whole and reply.finish != "failed" else TurnState.PARTIAL
     if not messages and state is TurnState.PARTIAL:
         state = TurnState.ABORTED
-    return Answer(messages=messages, state=state, ids=tuple(_ids(reply, messages)) if is_stored else ())
+    return Answer(
+        messages=messages,
+        state=state,
+        ids=tuple(_ids(reply, messages)) if is_stored else (),
+        usage=reply.usage,
+        cost_usd=_cost_usd(reply),
+    )
+
+
+def _cost_usd(reply: Reply) -> float | None:
+    """Return what an answer cost, as the provider says, or by the price of the model that answered, if it is known."""
+    model = _priced(reply.model or "")
+    if reply.usage is None or model is None:
+        return None if reply.usage is None else reply.usage.cost_usd
+    return cost_of(reply.usage, model).total_usd
+
+
+@lru_cache(maxsize=1024)
+def _priced(name: str) -> Model | None:
+    try:
+        return builtin().find(name)
+    except EverlogError:
+        return None
 
 
 def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
