@@ -27,7 +27,7 @@ def record(
     *,
     redact: Callable[[Message], Message],
     presence: Presence | None = None,
-    also: Callable[[Unit], None] | None = None,
+    also: Callable[[Unit, Recorded], None] | None = None,
 ) -> Recorded:
     """Keep what is new of an exchange, in one unit; what was kept before is not kept again.
 
@@ -38,7 +38,7 @@ def record(
         answer: what came back, as far as it came.
         redact: applied to each message before anything else is done with it.
         presence: where the request was found to belong, if that was looked for before.
-        also: what is done in the same unit.
+        also: what is done in the same unit, with what was kept.
 
     Raises:
         Erased: the thread was erased meanwhile, or the turn that this goes on with.
@@ -56,7 +56,7 @@ def record(
 
 
 def _record(
-    unit: Unit, *, request: Request, answer: Answer, placed: Placed, also: Callable[[Unit], None] | None
+    unit: Unit, *, request: Request, answer: Answer, placed: Placed, also: Callable[[Unit, Recorded], None] | None
 ) -> Recorded:
     """Keep an exchange, and what it took.
 
@@ -67,7 +67,7 @@ def _record(
     if answer.usage is not None:
         log.spend(unit, done.thread, Purpose.TALK, request.model or "", answer.usage, answer.cost_usd)
     if also is not None:
-        also(unit)
+        also(unit, done)
     return done
 
 

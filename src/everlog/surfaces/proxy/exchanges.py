@@ -1,5 +1,6 @@
 """What a client asked and was answered, on the wire, as an exchange that can be kept: pure."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,15 +12,25 @@ from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
-from everlog.protocols.shapes import Record, record, string
+from everlog.protocols.shapes import Record, loads, record, string
 from everlog.registry import Model, builtin
-from everlog.surfaces.proxy.identity import identify, is_turned_off, opaque
+from everlog.surfaces.proxy.controls import Controls
+from everlog.surfaces.proxy.identity import identify, opaque
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.profiles import profile_of
 from everlog.surfaces.proxy.profiles.rules import Facts
 
 LONGEST_SESSION = 160
 """Characters of a session's name that leave room for the client's name before it and a number behind it, in a key."""
+
+
+def body_of(data: bytes) -> Record | None:
+    """Return the object that a body is; None where it is none."""
+    try:
+        found = loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def parse_exchange(
@@ -48,15 +59,16 @@ def parse_exchange(
     session = who.session or ""
     name = session if session and len(session) <= LONGEST_SESSION else request
     user = caller.user or who.user or ""
+    whose = f"@{_tag(caller.key, user)}" if caller.key else ""
     return Request(
         messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
-        name=f"{profile.name}:{name}",
+        name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
         after=string(body.get("previous_response_id")) or None,
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
-        learns=not is_turned_off(headers, "learning"),
+        learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
 
@@ -110,6 +122,11 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
         place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
         if place is not None and (id_ := string(item.get("id"))):
             yield opaque(id_), place
+
+
+def _tag(key: str, user: str) -> str:
+    """Return what parts the names of threads of different callers: none learns from its own that another's is there."""
+    return hashlib.sha256(f"{key}/{user}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _with_model(message: Message) -> Message:

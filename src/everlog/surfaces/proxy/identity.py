@@ -20,7 +20,8 @@ FIELDS = ("session", "user", "project", "cwd")
 OWN = ("x-everlog-", "x-infinitum-", "x-context-")
 """How our own headers begin, the first of which counts."""
 
-_HEADERS = {"session": "session-id", "user": "user-id", "project": "project-id", "cwd": "cwd"}
+HEADERS = {"session": "session-id", "user": "user-id", "project": "project-id", "cwd": "cwd"}
+"""What they are called behind that, by field."""
 
 CWD_LENGTH = 2048
 _BASENAME_LENGTH = 48
@@ -122,12 +123,6 @@ def identify(
     )
 
 
-def is_turned_off(headers: Headers, what: str) -> bool:
-    """Return whether a client turns something off, such as `memory`: by our own header, or an older name of it."""
-    stated = (value for start in OWN for value in values(headers, f"{start}{what}".encode()))
-    return next(stated, b"").strip().lower() == b"off"
-
-
 def opaque(value: str) -> str:
     """Return an id as it can be stored; one that cannot stand as it is, as its hash."""
     if is_name(value, KEY_LENGTH):
@@ -136,7 +131,7 @@ def opaque(value: str) -> str:
 
 
 def _own(name: str) -> Iterator[Source]:
-    return (Source(place="header", path=(start + _HEADERS[name],)) for start in OWN)
+    return (Source(place="header", path=(start + HEADERS[name],)) for start in OWN)
 
 
 def _directory(path: str) -> str | None:

@@ -12,32 +12,33 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
-from everlog.access import use
-from everlog.access.keys import NANO
+from everlog import access
+from everlog.access import Requested
 from everlog.clock import new_id
-from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
+from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
 from everlog.conversation.presence import Presence
 from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
-from everlog.protocols.exchange import Usage
-from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
-from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
-from everlog.surfaces.proxy.identity import is_turned_off
+from everlog.surfaces.proxy.controls import Controls
+from everlog.surfaces.proxy.exchanges import body_of, parse_answer, parse_exchange
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.profiles.blocks import redacting
+from everlog.surfaces.proxy.telling import told
 from everlog.surfaces.proxy.terminal import Terminal
-from everlog.tokens import BYTES_PER_TOKEN, size_bytes
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 THREADS = 4
 WAITING = 256
@@ -73,6 +74,8 @@ class Recorder:
         redact: Callable[[Message], Message],
         aliases: Mapping[str, Sequence[str]] | None = None,
         waiting: int = WAITING,
+        keeps: bool = True,
+        noted: Callable[[Requested], None] | None = None,
     ) -> None:
         """Begin to record.
 
@@ -83,14 +86,20 @@ class Recorder:
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
             waiting: how many requests and answers may wait for a thread.
+            keeps: whether exchanges are kept; if not, only what was used under keys is.
+            noted: told what each request was, in a thread, when all is done.
         """
         self.store = store
         self.redact = redacting(redact)
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
+        self.noted = noted
+        self.keeps = keeps
         self._tenant, self._caller = tenant, caller
-        self._most, self._waiting = waiting, 0
+        self.waiting = 0
+        """Requests and answers that are worked on, or wait for it."""
+        self._most = waiting
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
@@ -108,26 +117,27 @@ class Recorder:
         Raises:
             Busy: there are too many.
         """
-        is_off = is_turned_off(incoming.headers, "memory")
-        if incoming.method != "POST" or (is_off and not caller.key):
+        controls = Controls.of(incoming.headers)
+        controls = replace(controls, keeps=controls.keeps and self.keeps)
+        if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self._waiting >= self._most:
+        if self.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
-        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, is_kept=not is_off)
+        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls)
 
-    def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
+    def begin(self, act: Callable[[], T]) -> Future[T]:
         """Do something in a thread."""
         with self._lock:
-            self._waiting += 1
+            self.waiting += 1
         return self._pool.submit(self._run, act)
 
-    def _run(self, act: Callable[[], "Heard | Recorded | None"]) -> "Heard | Recorded | None":
+    def _run(self, act: Callable[[], T]) -> T:
         try:
             return act()
         finally:
             with self._lock:
-                self._waiting -= 1
+                self.waiting -= 1
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -145,12 +155,12 @@ class Exchange:
         *,
         tenant: str,
         caller: Caller,
-        is_kept: bool,
+        controls: Controls,
     ) -> None:
-        """Begin to hear it; one that is not kept is only counted under its key."""
-        self._is_kept = is_kept
         self.whole = False
         self.id = new_id(recorder.store.clock)
+        self._at = recorder.store.clock.now()
+        self._controls = controls
         self._recorder = recorder
         self._incoming = incoming
         self._format = protocol
@@ -176,8 +186,9 @@ class Exchange:
         if self._heard.exception() is not None:
             return (DEGRADED,)
         heard = self._heard.result()
-        placed = heard.presence.placed if isinstance(heard, Heard) else None
-        return (HINT,) if placed is not None and placed.is_unproven else ()
+        placed = None if heard is None else heard.presence.placed
+        hint = (HINT,) if placed is not None and placed.is_unproven else ()
+        return (*hint, *told(heard.request, placed)) if heard is not None and self._controls.tells else hint
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -186,6 +197,8 @@ class Exchange:
         self._size += len(data)
         if self._size <= MOST_HEARD:
             self._pieces.append(data)
+        if not self._controls.keeps:
+            return len(data)
         if self._terminal is None:
             return 0
         free = self._terminal.feed(data)
@@ -194,31 +207,28 @@ class Exchange:
 
     async def commit(self) -> None:
         """Keep the exchange."""
-        await self._kept(is_whole=True)
+        await self._kept(is_whole=True, is_answered=True)
 
     async def leave(self, why: Literal["client", "upstream"]) -> None:
         """Keep what there is; where the upstream never answered, that is nothing."""
-        if self._status is None and why == "upstream":
-            self._recorder.counts.update(("nothing",))
-            return
-        await self._kept(is_whole=False)
+        await self._kept(is_whole=False, is_answered=self._status is not None or why == "client")
 
     @property
     def _is_good(self) -> bool:
         return self._status is None or 200 <= self._status < 300
 
-    async def _kept(self, *, is_whole: bool) -> None:
+    async def _kept(self, *, is_whole: bool, is_answered: bool) -> None:
         what = "failed"
+        act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            kept = await asyncio.wrap_future(self._recorder.begin(lambda: self._keep(is_whole=is_whole)))
-            what = kept.decision if isinstance(kept, Recorded) else "nothing"
+            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
         finally:
             self._recorder.counts.update((what,))
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = _record(self._incoming.body) if self._is_kept else None
+        body = body_of(self._incoming.body) if self._controls.keeps else None
         if body is None:
             return None
         request = parse_exchange(
@@ -229,45 +239,51 @@ class Exchange:
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
-    def _keep(self, *, is_whole: bool) -> Recorded | None:
-        """Keep the exchange, and count what it took under its key: without the other, too."""
-        recorder = self._recorder
+    def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
+        """Keep the exchange and what it was, in one unit."""
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
-        if not self._is_good or self._size > MOST_HEARD:
-            return None
-        is_stored = isinstance(heard, Heard) and heard.is_stored
-        answer = self._answer(is_whole=is_whole, is_stored=is_stored)
-        if answer is None:
-            return None
-        if isinstance(heard, Heard):
-            return record(
+        recorder = self._recorder
+        answer = None
+        if is_answered and self._is_good and self._size <= MOST_HEARD:
+            answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
+        was = requested(
+            id_=self.id,
+            at=self._at,
+            now=recorder.store.clock.now(),
+            key=self._caller.key,
+            protocol=self._format.name,
+            status=self._status,
+            request=None if heard is None else heard.request,
+            answer=answer,
+        )
+        note = partial(self._note, size=len(self._incoming.body) + size_of(answer))
+        if heard is not None and answer is not None:
+            recorded = record(
                 recorder.store,
                 self._tenant,
                 heard.request,
                 answer,
                 redact=recorder.redact,
                 presence=heard.presence,
-                also=self._use(answer),
+                also=lambda unit, recorded: note(unit, placed(was, recorded)),
             )
-        if (used := self._use(answer)) is not None:
-            recorder.store.write(self._tenant, used, name="record.use")
-        return None
+            was = placed(was, recorded)
+        elif self._controls.keeps or self._caller.key:
+            recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
+        if recorder.noted is not None:
+            recorder.noted(was)
+        return was
 
-    def _use(self, answer: Answer) -> Callable[[Unit], None] | None:
-        """Return what adds the exchange to what was used under its key."""
-        if not self._caller.key:
-            return None
-        said = sum(size_bytes(message.text) for message in answer.messages)
-        tokens = (
-            _tokens(answer) or (len(self._incoming.body) + said) // BYTES_PER_TOKEN
-        )  # an estimate where nobody counted
-        return partial(use, key=self._caller.key, tokens=tokens, nano_usd=_nano_usd(answer))
+    def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
+        if self._controls.keeps:
+            access.note(unit, was)
+        use(unit, was, size)
 
     def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
         """Return the answer as far as it came; None where it is none that belongs to the conversation."""
         heard = b"".join(self._pieces)
         if self._terminal is None:
-            body = _record(heard)
+            body = body_of(heard)
             if body is None:
                 return None if is_whole else Answer(state=TurnState.ABORTED)
             if self._format.parse_fault(body) is not None:
@@ -279,22 +295,3 @@ class Exchange:
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
         return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
-
-
-def _tokens(answer: Answer) -> int:
-    """Return how many tokens an answer took, of all kinds."""
-    used = answer.usage or Usage()
-    return sum(count or 0 for count in (used.input, used.cache_read, used.cache_write, used.output))
-
-
-def _nano_usd(answer: Answer) -> int | None:
-    return None if answer.cost_usd is None else round(answer.cost_usd * NANO)
-
-
-def _record(data: bytes) -> Record | None:
-    """Return the object that a body is; None where it is none."""
-    try:
-        found = loads(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
