@@ -53,7 +53,7 @@ test-clients: $(READY) .venv-clients/.ready ## real agent tools and SDKs of Node
 	@$(PYTHON) -m venv --clear .venv-clients
 	@.venv-clients/bin/python -m pip install -qq --disable-pip-version-check --no-input --require-hashes --requirement $<
 	@cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc .venv-clients
-	@cd .venv-clients && PATH="$$PWD/bin:$$PATH" bin/npm install --loglevel=error
+	@cd .venv-clients && PATH="$$PWD/bin:$$PATH" bin/npm install --loglevel=error && bin/node node_modules/opencode-ai/postinstall.mjs
 	@touch $@
 
 .venv-live/.ready: requirements/live.txt
