@@ -1,6 +1,7 @@
 """Conversations of the official clients: what each turn asks for, and all that comes back, as values to compare."""
 
 import json
+from functools import cache
 from typing import Any
 
 import anthropic
@@ -11,12 +12,24 @@ TOOL: Any = {"name": "read", "input_schema": {"type": "object"}}
 QUESTION: Any = {"role": "user", "content": "What is in my notes?"}
 
 
+@cache
+def _open_ai(base: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{base}/v1", api_key="sk-client", max_retries=0)
+
+
+@cache
+def _claude(base: str) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=base, api_key="sk-ant-client", max_retries=0)
+
+
 def open_ai(base: str, **options: Any) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{base}/v1", api_key="sk-client", max_retries=0, **options)
+    """Return the client of an address; there is one, since making one takes longer than most tests."""
+    return _open_ai(base).with_options(**options)
 
 
 def claude(base: str, **options: Any) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=base, api_key="sk-ant-client", max_retries=0, **options)
+    """Return the same for Anthropic's."""
+    return _claude(base).with_options(**options)
 
 
 def chat_talk(base: str, turns: int, *, stream: bool) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 import uvicorn
 
 from everlog import log
+from everlog.access import LOOPBACK
 from everlog.conversation.exchange_values import Caller
 from everlog.store import Store, open_store
+from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.options import Options, Target
 from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.serving import listen
 from everlog.testing.upstream import Answer, Cut, Received, Refused
 from tests.acceptance.proxies import Stage
@@ -55,7 +59,8 @@ class Server(uvicorn.Server):
 @pytest.fixture
 def proxy(stage: Stage, recorder: Recorder) -> Iterator[str]:
     """The address of a proxy that records, on a loop in a thread of its own."""
-    server = Server(App(Options(targets=(Target(base_url=stage.upstream.url),)), ears=recorder))
+    door = Door(None, local=replace(LOOPBACK, tenant="t", one_person=False))
+    server = Server(App(Options(targets=(Target(base_url=stage.upstream.url),)), ears=Keeping(recorder), door=door))
     socket = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()

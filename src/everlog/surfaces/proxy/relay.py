@@ -10,14 +10,15 @@ import logging
 from dataclasses import dataclass
 
 from everlog.access import LOOPBACK, Principal
-from everlog.errors import ProviderTimeout, ProviderTrouble
+from everlog.errors import Mistake, ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
-from everlog.surfaces.proxy.faults import of_upstream
+from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.heard import Duties, Hearing
 from everlog.surfaces.proxy.hearing import Ears
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.options import Target
+from everlog.surfaces.proxy.translated import COUNTS, estimated, is_foreign, translated
 from everlog.surfaces.proxy.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.upstreams import address
 
@@ -52,11 +53,23 @@ class Relay:
 
     async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
         """Pass a request on, and its answer back."""
-        hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
+        upstream, hidden = self.upstream, self._hidden | caller.spent
         outgoing = self.outgoing(incoming, target, protocol, caller)
         try:
+            if protocol is not None and is_foreign(target, protocol):
+                upstream, outgoing = await translated(incoming, target, protocol, hidden, upstream)
+            elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
+                status, headers, body = await estimated(incoming.body, counts)
+                await answer(caller.send, status, (*headers, *caller.headers), body)
+                return
+        except Mistake as error:
+            status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
+        try:
             async with Leaving(caller.receive):
-                await self._exchange(outgoing, target, hearing, caller)
+                await self._exchange(upstream, outgoing, target, hearing, caller)
         except Left:
             self._count("client_left", target)
             hearing.leave("client")
@@ -75,9 +88,11 @@ class Relay:
             silence_s=target.silence_s,
         )
 
-    async def _exchange(self, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller) -> None:
+    async def _exchange(
+        self, upstream: Upstream, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller
+    ) -> None:
         try:
-            coming = await self.upstream.send(outgoing)
+            coming = await upstream.send(outgoing)
         except ProviderTrouble as error:
             self._count("upstream_timeout" if isinstance(error, ProviderTimeout) else "upstream_failed", target)
             hearing.leave("upstream")

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
-from everlog.chat.counting import PLACES
 from everlog.chat.refusals import refusal
 from everlog.errors import (
     BadRequest,
@@ -94,17 +93,6 @@ class Translation:
         sent = self.upstream.render_request(history, replace(settings, names=self.names))
         dropped = dict.fromkeys((*asked.dropped, *lost, *unknown))
         return Translated(translation=self, asked=asked, body=sent, dropped=tuple(dropped))
-
-    def count(self, body: Record) -> tuple[str, Record] | None:
-        """Return where the upstream counts the tokens of a request, and what it is sent for that; None if it cannot.
-
-        Raises:
-            Mistake: as `request` does.
-        """
-        if self.upstream.name not in PLACES:
-            return None
-        path, fields = PLACES[self.upstream.name]
-        return path, {name: value for name, value in self.request(body).body.items() if name in fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
