@@ -36,7 +36,7 @@ class Proxy:
 def serving(upstream: str, home: Path, *options: str, mode: str = "off", **environment: str) -> Iterator[Proxy]:
     """Run `everlog serve` while the block runs; it must end well, and say nothing on standard error."""
     given = ("--upstream", upstream, "--port", 0, "--json", "--mode", mode, *options)
-    process = start("serve", *given, home=home, environment=environment)
+    process = start("serve", *given, home=home, environment={"EVERLOG_LOG_LEVEL": "warning"} | environment)
     try:
         told = json.loads(process.stdout.readline() or "{}")
         assert told, finish(process)

@@ -7,6 +7,7 @@ it is looked up within it. It knows neither conversations nor HTTP.
 from everlog.access.keys import Key, Limits, NewKey, Role, create, forget_user, keys, recognise, revoke
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
+from everlog.access.requests import Requested, asked, asked_by, note
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -18,14 +19,18 @@ __all__ = [
     "NewKey",
     "Pace",
     "Principal",
+    "Requested",
     "Role",
     "Token",
     "Used",
+    "asked",
+    "asked_by",
     "create",
     "exceeded",
     "forget_user",
     "is_token",
     "keys",
+    "note",
     "parse",
     "principal",
     "recognise",

@@ -139,7 +139,8 @@ def recognise(unit: Unit, token: Token) -> Key | Literal["unknown", "revoked", "
 
 
 def forget_user(unit: Unit, user: str) -> int:
-    """Delete the keys of an end user, and return how many there were."""
+    """Delete the keys of an end user, and what their requests were; return how many keys there were."""
+    unit.run(rows.DROP_REQUESTS_OF_USER, {"of_user": user})
     return unit.count(rows.DROP_KEYS_OF_USER, of_user=user)
 
 

@@ -1,9 +1,21 @@
-"""Tables of keys and of what was used under each, and all of their SQL.
+"""Tables of keys, of what was used under each, and of what each request was, and all of their SQL.
 
 Names, users and projects of keys are opaque ids and stand as they are. Of the key itself only a hash is kept.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, SmallInteger, String, Table, bindparam, func
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    String,
+    Table,
+    bindparam,
+    func,
+    or_,
+)
 
 from everlog.store.rows import ID, KEY, TENANT
 from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
@@ -46,7 +58,35 @@ key_use = Table(
 )
 """What was used under a key on a day, counted from 1970 in UTC."""
 
-TABLES = (api_key, key_use)
+exchange = Table(
+    "exchange",
+    metadata,
+    Column("tenant", TENANT, primary_key=True),
+    Column("id", ID, primary_key=True),
+    Column("at", BigInteger, nullable=False, info=TIME),
+    Column("key", ID, nullable=False),
+    Column("user", KEY, nullable=False),
+    Column("session", KEY),
+    Column("project", KEY),
+    Column("protocol", String(32), nullable=False),
+    Column("model", KEY),
+    Column("status", SmallInteger, info={"holds": range(1000)}),
+    Column("decision", String(16), nullable=False),
+    Column("thread", ID, nullable=False),
+    Column("first", BigInteger, info=SIZE),
+    Column("stop", BigInteger, info=SIZE),
+    Column("ms", BigInteger, nullable=False, info=SIZE),
+    Column("tokens_in", BigInteger, info=SIZE),
+    Column("tokens_out", BigInteger, info=SIZE),
+    Column("tokens_read", BigInteger, info=SIZE),
+    Column("tokens_written", BigInteger, info=SIZE),
+    Column("nano_usd", BigInteger, info=SIZE),
+    Index(None, "tenant", "thread"),
+    info={"erase": "thread"},
+)
+"""What a request to a model was: who asked, what became of it, what it took. No text. Key, user and thread are '' for none."""
+
+TABLES = (api_key, key_use, exchange)
 
 PUT_KEY = scoped(api_key).insert()
 KEYS = scoped(api_key).select().order_by(api_key.c.created_at, api_key.c.id)
@@ -81,3 +121,20 @@ USED = (
     )
     .where(key_use.c.id == bindparam("id"), key_use.c.day >= bindparam("since"))
 )
+
+PUT_REQUEST = scoped(exchange).insert()
+REQUEST_OF = scoped(exchange).select().where(exchange.c.id == bindparam("id"))
+REQUESTS = (
+    scoped(exchange)
+    .select()
+    .where(
+        exchange.c.id < bindparam("before"),
+        *(
+            or_(bindparam(f"any_{name}", type_=Integer) == 1, exchange.c[name] == bindparam(f"of_{name}"))
+            for name in ("key", "user", "session", "project")
+        ),
+    )
+    .order_by(exchange.c.id.desc())
+    .limit(bindparam("limit"))
+)
+DROP_REQUESTS_OF_USER = scoped(exchange).delete().where(exchange.c.user == bindparam("of_user"))

@@ -169,7 +169,7 @@ class Everlog:
             return receipt
         assert user is not None
         keys = any(key.user == user for key in self.store.read(self.name, access.keys))
-        if keys:
+        if keys or self.store.read(self.name, partial(access.asked_by, user=user, limit=1)):
             self.store.write(self.name, partial(access.forget_user, user=user), name="erase.keys")
         if not self.store.read(self.name, partial(log.has_turns_of, user=user)):
             if finished is not None:

@@ -38,6 +38,8 @@ class Request:
     """Id of the response that it goes on from, where the client sends only what is new."""
     origin: Origin = Origin()
     model: str | None = None
+    learns: bool = True
+    """Whether facts may be learned from it."""
     is_side: bool = False
     """Whether it is the client's own question beside the conversation: a title, a summary."""
 

@@ -27,6 +27,7 @@ def record(
     *,
     redact: Callable[[Message], Message],
     presence: Presence | None = None,
+    beside: Callable[[Unit, Recorded], None] | None = None,
 ) -> Recorded:
     """Keep what is new of an exchange, in one unit; what was kept before is not kept again.
 
@@ -37,6 +38,7 @@ def record(
         answer: what came back, as far as it came.
         redact: applied to each message before anything else is done with it.
         presence: where the request was found to belong, if that was looked for before.
+        beside: done in the same unit, when it is known what was kept.
 
     Raises:
         Erased: the thread was erased meanwhile, or the turn that this goes on with.
@@ -44,10 +46,17 @@ def record(
     """
     told = replace(answer, messages=tuple(map(redact, answer.messages)))
     presence = presence or Presence(request, redact)
+
+    def keep(unit: Unit, placed: Placed) -> Recorded:
+        recorded = _keep(unit, request=request, answer=told, placed=placed)
+        if beside is not None:
+            beside(unit, recorded)
+        return recorded
+
     while True:
         placed = presence.placed or store.read(tenant, presence.place)
         try:
-            return store.write(tenant, partial(_keep, request=request, answer=told, placed=placed), name="record")
+            return store.write(tenant, partial(keep, placed=placed), name="record")
         except Overtaken:
             presence.placed = None
 
@@ -96,6 +105,7 @@ def _turns(
         turns[0] = replace(turns[0], more=False)
     if not turns[0].more and placed.forks_at is None:
         log.close_open(unit, thread)
+    turns = [replace(turn, learn=request.learns) for turn in turns]
     turns[-1] = replace(turns[-1], state=_state(messages, answer), model=request.model)
     return turns
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    Select,
     SmallInteger,
     String,
     Table,
@@ -414,18 +415,15 @@ RETIRE_BLOBS = (
     .values(body=None)
 )
 
-INSTRUCTIONS = (
-    scoped(instruction)
-    .select(instruction.c.fp, instruction.c.created_at, instruction.c.body)
-    .where(instruction.c.thread == _by_thread)
-    .order_by(instruction.c.created_at, instruction.c.fp)
-)
-INSTRUCTION_PRINTS = (
-    scoped(instruction)
-    .select(instruction.c.fp, instruction.c.created_at)
-    .where(instruction.c.thread == _by_thread)
-    .order_by(instruction.c.created_at, instruction.c.fp)
-)
+
+def _kept(table: Table, *columns: "Column[Any]") -> "Select[Any]":
+    """Select the texts that are kept beside a thread, the oldest first."""
+    mine = scoped(table).select(table.c.fp, table.c.created_at, *columns).where(table.c.thread == _by_thread)
+    return mine.order_by(table.c.created_at, table.c.fp)
+
+
+INSTRUCTIONS = _kept(instruction, instruction.c.body)
+INSTRUCTION_PRINTS = _kept(instruction)
 PUT_INSTRUCTION = scoped(instruction).insert(ignore=True)
 DROP_INSTRUCTION = (
     scoped(instruction).delete().where(instruction.c.thread == _by_thread, instruction.c.fp == bindparam("fp_"))
@@ -453,18 +451,8 @@ HOLDING = (
     .limit(bindparam("limit"))
 )
 
-ASIDES = (
-    scoped(aside)
-    .select(aside.c.fp, aside.c.created_at, aside.c.body)
-    .where(aside.c.thread == _by_thread)
-    .order_by(aside.c.created_at, aside.c.fp)
-)
-ASIDE_PRINTS = (
-    scoped(aside)
-    .select(aside.c.fp, aside.c.created_at)
-    .where(aside.c.thread == _by_thread)
-    .order_by(aside.c.created_at, aside.c.fp)
-)
+ASIDES = _kept(aside, aside.c.body)
+ASIDE_PRINTS = _kept(aside)
 PUT_ASIDE = scoped(aside).insert(ignore=True)
 DROP_ASIDE = scoped(aside).delete().where(aside.c.thread == _by_thread, aside.c.fp == bindparam("fp_"))
 DROP_ASIDES = scoped(aside).delete().where(aside.c.thread == _by_thread)

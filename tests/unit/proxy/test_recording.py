@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog import log
+from everlog.access import asked_by, used
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
@@ -16,6 +18,7 @@ from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.recording import Exchange, Recorder
+from everlog.surfaces.proxy.telling import DEBUG
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 
@@ -75,10 +78,14 @@ def entries(store) -> list[list[str]]:
 
 
 def states(store) -> list[TurnState]:
+    return [TurnState(row[4]) for row in turn_rows(store)]
+
+
+def turn_rows(store) -> list:
     from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
 
     return [
-        TurnState(row[4])
+        row
         for thread in store.read("t", log.listed)
         for row in store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
     ]
@@ -159,8 +166,73 @@ def test_where_nobody_answers_there_is_no_trace_and_where_the_client_goes_there_
 
 
 @pytest.mark.parametrize("name", [b"x-everlog-memory", b"x-infinitum-memory", b"x-context-memory"])
-def test_a_client_can_have_an_exchange_kept_nowhere(recorder, name):
-    assert recorder.listen(asked("anthropic", "Hello", headers=((name, b"off"),)), "anthropic") is None
+@pytest.mark.parametrize("word", [b"off", b"False", b"0"])
+def test_a_client_can_have_an_exchange_kept_nowhere(store, name, word):
+    recorder = Recorder(store, tenant="t", caller=Caller(), redact=lambda message: message)
+    assert recorder.listen(asked("anthropic", "Hello", headers=((name, word),)), "anthropic") is None
+    recorder.close()
+
+
+def test_what_is_kept_nowhere_still_counts_under_its_key_and_is_not_held(store, recorder):
+    body = body_of(Answer(text="Good day."), "chat_completions", "m")
+    said = json.dumps(body).encode()
+    tokens = sum(body["usage"][name] for name in ("prompt_tokens", "completion_tokens"))
+    incoming = asked("chat_completions", "Hello", headers=((b"x-everlog-memory", b"off"),))
+    assert hear(recorder, incoming, "chat_completions", [said], headers=JSON) == [len(said)]
+    assert store.read("t", log.listed) == []
+    assert store.read("t", partial(asked_by, limit=9)) == []
+    found = store.read("t", partial(used, key="k", since=store.clock.now()))
+    assert (found.requests, found.tokens) == (1, tokens)
+
+
+def test_each_request_leaves_a_row_that_says_what_became_of_it_and_what_it_took(store, recorder):
+    events = list(events_of(body_of(Answer(text="Good day."), "chat_completions", "m"), "chat_completions"))
+    heads = ((b"x-everlog-session-id", b"s1"), (b"x-everlog-user-id", b"ann"), (b"x-everlog-project-id", b"boat"))
+    hear(recorder, asked("chat_completions", "Hello", headers=heads), "chat_completions", events)
+    hear(
+        recorder,
+        asked("chat_completions", "Hello", headers=heads),
+        "chat_completions",
+        [b"{}"],
+        status=503,
+        headers=JSON,
+    )
+    hear(recorder, asked("chat_completions", "Hello"), "chat_completions", [], status=None, leave="upstream")
+    unreached, refused, kept = store.read("t", partial(asked_by, limit=9))
+    assert (kept.decision, kept.status, kept.session, kept.user, kept.project) == ("new", 200, "s1", "ann", "boat")
+    assert (kept.model, kept.protocol, kept.key, kept.first, kept.stop) == ("m", "chat_completions", "k", 0, 2)
+    assert kept.thread == store.read("t", log.listed)[0].id
+    assert (refused.decision, refused.status, refused.thread, refused.first) == ("nothing", 503, "", None)
+    assert (unreached.decision, unreached.status) == ("nothing", None)
+    found = store.read("t", partial(used, key="k", since=store.clock.now()))
+    assert found.requests == 3
+    assert found.tokens > 0, "what no provider counted is estimated"
+
+
+def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(store, recorder):
+    heads = ((b"x-infinitum-debug", b"true"), (b"x-everlog-user-id", b"ann"), (b"x-everlog-cwd", b"/home/ann/boat"))
+
+    async def told(*headers) -> dict[bytes, bytes]:
+        ear = recorder.listen(asked("anthropic", "Hello", headers=headers), "anthropic")
+        await asyncio.to_thread(ear._heard.result)
+        found = dict(ear.head(200, JSON))
+        await ear.leave("client")
+        return found
+
+    found = asyncio.run(told(*heads))
+    assert set(found) == {b"x-everlog-request-id", *(name.encode() for name in DEBUG)}
+    assert found[b"x-everlog-decision"] == b"new"
+    assert found[b"x-everlog-resolved-user-id"] == b"ann"
+    assert found[b"x-everlog-project-derived-from-cwd"] == b"true"
+    assert b"/home" not in b"".join(found.values())
+    assert set(asyncio.run(told(*heads[1:]))) == {b"x-everlog-request-id"}
+
+
+def test_what_a_client_wants_unlearned_is_marked_so(store, recorder):
+    events = list(events_of(body_of(Answer(text="Good day."), "anthropic", "m"), "anthropic"))
+    for n, headers in enumerate(((), ((b"x-context-learning", b"off"),))):
+        hear(recorder, asked("anthropic", f"Hello {n}", headers=headers), "anthropic", events)
+    assert [row[5] for row in turn_rows(store)] == [1, 0]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"messages": 7}', b'{"messages":[7]}'])

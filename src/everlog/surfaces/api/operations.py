@@ -11,10 +11,10 @@ from everlog import log
 from everlog.access import Principal, Role
 from everlog.conversation.database import Everlog, Overview
 from everlog.conversation.thread import Thread
-from everlog.errors import UnknownThread
+from everlog.errors import UnknownAddress, UnknownThread
 from everlog.jsonl import render_entry
 from everlog.store import Unit
-from everlog.surfaces.api import values
+from everlog.surfaces.api import requests, values
 from everlog.tokens import size_bytes
 
 
@@ -74,7 +74,7 @@ class Operation:
 
     method: str
     path: str
-    """Behind `/everlog/v1`; `{key}` is the key of a thread."""
+    """Behind `/everlog/v1`; `{key}` is the key of a thread, `{id}` that of a request."""
     role: Role
     """The least that a caller must be: chat, read, admin."""
     asks: type
@@ -177,6 +177,24 @@ def show_stats(home: Home, _: Mapping[str, str], __: values.Nothing) -> values.S
     )
 
 
+def list_requests(home: Home, _: Mapping[str, str], asked: values.Which) -> values.Requests:
+    """List requests to models: what became of each, and what it took."""
+    return requests.found(home.everlog, home.principal, asked)
+
+
+def show_request(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Request:
+    """Show a request to a model."""
+    found = requests.one(home.everlog, home.principal, path["id"])
+    if found is None:
+        raise UnknownAddress("no request of this id here")
+    return found
+
+
+def list_events(home: Home, _: Mapping[str, str], asked: values.Which) -> values.Events:
+    """List the messages of the newest requests; `limit` counts requests."""
+    return requests.events(home.everlog, home.principal, asked)
+
+
 def _thread(one: Overview) -> values.Thread:
     return values.Thread(
         key=one.key, title=one.title, entries=one.entries, turns=one.turns, forked_from=one.forked_from
@@ -209,6 +227,9 @@ OPERATIONS = (
     _operation("GET", "/threads/{key}/export", "chat", values.Nothing, None, export),
     _operation("POST", "/erase", "admin", values.Whom, values.Receipt, erase_user),
     _operation("GET", "/receipts", "read", values.Nothing, values.Receipts, list_receipts),
+    _operation("GET", "/requests", "chat", values.Which, values.Requests, list_requests),
+    _operation("GET", "/requests/{id}", "chat", values.Nothing, values.Request, show_request),
+    _operation("GET", "/events", "read", values.Which, values.Events, list_events),
     _operation("GET", "/stats", "read", values.Nothing, values.Stats, show_stats),
 )
 """All of it, in the order in which the document shows it."""

@@ -53,6 +53,68 @@ class Whom(Struct, frozen=True, kw_only=True):
     user: Annotated[str, Meta(min_length=1, max_length=200, description="The id that came with the turns.")]
 
 
+class Which(Struct, frozen=True, kw_only=True):
+    """Which requests, or what came of them; the newest first."""
+
+    limit: Limit = 100
+    cursor: Annotated[str, Meta(description="`next` of the page before; the first page without it.")] = ""
+    session_id: Annotated[str | None, Meta(description="Only those of this session.")] = None
+    user_id: Annotated[str | None, Meta(description="Only those of this end user.")] = None
+    project_id: Annotated[str | None, Meta(description="Only those of this project.")] = None
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a request to a model was; no word of it."""
+
+    id: Annotated[str, Meta(description="As `X-Everlog-Request-ID` of its answer told it.")]
+    at: str
+    ms: Annotated[int, Meta(description="From when it came until it was kept.")]
+    key: Annotated[str | None, Meta(description="Id of the key it came with; null on the machine itself.")]
+    user_id: str | None
+    session_id: str | None
+    project_id: str | None
+    protocol: str
+    model: str | None
+    status: Annotated[int | None, Meta(description="Of the answer; null where none came.")]
+    decision: Annotated[str, Meta(description="new, append, fork, regenerated, compacted, nothing or side.")]
+    thread: Annotated[str | None, Meta(description="Key of the thread that it is in; null if it is in none.")]
+    first: Annotated[int | None, Meta(description="Position of its first entry; null if it has none.")]
+    stop: Annotated[int | None, Meta(description="Position after its last.")]
+    tokens_in: Annotated[int | None, Meta(description="Read anew; null where the provider did not say.")]
+    tokens_out: int | None
+    tokens_cache_read: int | None
+    tokens_cache_write: int | None
+    cost_usd: Annotated[float | None, Meta(description="Null where nobody knows the price.")]
+
+
+class Requests(Struct, frozen=True, kw_only=True):
+    """Some requests, the newest first."""
+
+    requests: list[Request]
+    next: Annotated[str | None, Meta(description="The cursor of the next page; null at the end.")]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """An entry as an event: what was said, and where it came from. It never changes."""
+
+    id: Annotated[str, Meta(description="Key of the thread and position in it.")]
+    event_type: Annotated[str, Meta(description="`message.` and the kind of the entry.")]
+    role: str
+    content: str
+    created_at: str
+    request_id: str | None
+    session_id: str | None
+    user_id: str | None
+    project_id: str | None
+
+
+class Events(Struct, frozen=True, kw_only=True):
+    """Entries of the newest requests."""
+
+    events: list[Event]
+    next: Annotated[str | None, Meta(description="The cursor of the next page; null at the end.")]
+
+
 class Thread(Struct, frozen=True, kw_only=True):
     """A conversation."""
 

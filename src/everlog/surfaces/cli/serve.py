@@ -9,6 +9,7 @@ from everlog.surfaces import config
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
+from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.running import running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
@@ -46,6 +47,7 @@ def serve(
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
     found, _ = config.proxy(here.settings, given=given)
     server = found.proxy.server
+    lines.begin(server.log_level, server.log_format)
     with listen(server.host, server.port) as listening:
         app = running(found, lambda: here.open(create=True))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"

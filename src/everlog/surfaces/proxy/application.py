@@ -9,6 +9,7 @@ from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
 from everlog.surfaces.proxy.faults import fault
+from everlog.surfaces.proxy.forwarding import for_headroom
 from everlog.surfaces.proxy.heard import Duties
 from everlog.surfaces.proxy.hearing import HOLD_S, Ears
 from everlog.surfaces.proxy.incoming import Incoming
@@ -93,6 +94,11 @@ class App:
             await asyncio.to_thread(self._at_end)
             self._at_end = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether connections to upstreams can be made."""
+        return self._open is not None
+
     def _opened(self) -> tuple[Upstream, Relay]:
         if self._open is None:
             upstream = self._given or HTTPUpstream()
@@ -137,7 +143,11 @@ class App:
             said = f"The body is larger than {self.options.body_bytes} bytes; `body_bytes` of the proxy sets the limit."
             await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
             return
-        await self._relay(way, incoming, replace(caller, principal=admitted.principal, spent=admitted.spent))
+        caller = replace(caller, principal=admitted.principal, spent=admitted.spent)
+        if self.options.forward_to_headroom:
+            upward = for_headroom(head.headers, admitted.principal, self.options.aliases)
+            caller = replace(caller, upward=upward)
+        await self._relay(way, incoming, caller)
 
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()

@@ -20,6 +20,7 @@ VARIABLES = {
     "EVERLOG_HOST": ("server", "host"),
     "EVERLOG_PORT": ("server", "port"),
     "EVERLOG_LOG_LEVEL": ("server", "log_level"),
+    "EVERLOG_LOG_FORMAT": ("server", "log_format"),
     "EVERLOG_UPSTREAM": ("upstream", "base_url"),
     "EVERLOG_UPSTREAM_KEY": ("upstream", "api_key"),
     "EVERLOG_MODE": ("memory", "mode"),
@@ -107,6 +108,8 @@ class Configured:
             mode=cast("Any", self.mode),
             body_bytes=round(proxy.server.body_limit_mb * MB),
             origins=proxy.server.origins,
+            forward_to_headroom=proxy.request_context.forward_to_headroom,
+            aliases=self.aliases,
             identity_headers=(*IDENTITY_HEADERS, *(name for name in hidden if name not in sessions)),
         )
 

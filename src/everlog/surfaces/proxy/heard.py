@@ -138,6 +138,10 @@ class Hearing:
             self._duties.begin(self._ear.leave(why))
         self._ear = None
 
+    def overdue(self) -> None:
+        """Count that what is held waited as long as it may."""
+        self._duties.counts["held_too_long"] += 1
+
     def release(self) -> bytes:
         """Return what is held; from here on nothing is."""
         self._is_released = True

@@ -20,7 +20,8 @@ FIELDS = ("session", "user", "project", "cwd")
 OWN = ("x-everlog-", "x-infinitum-", "x-context-")
 """How our own headers begin, the first of which counts."""
 
-_HEADERS = {"session": "session-id", "user": "user-id", "project": "project-id", "cwd": "cwd"}
+HEADERS = {"session": "session-id", "user": "user-id", "project": "project-id", "cwd": "cwd"}
+"""What they are called behind that, by field."""
 
 CWD_LENGTH = 2048
 _BASENAME_LENGTH = 48
@@ -130,7 +131,7 @@ def opaque(value: str) -> str:
 
 
 def _own(name: str) -> Iterator[Source]:
-    return (Source(place="header", path=(start + _HEADERS[name],)) for start in OWN)
+    return (Source(place="header", path=(start + HEADERS[name],)) for start in OWN)
 
 
 def _directory(path: str) -> str | None:

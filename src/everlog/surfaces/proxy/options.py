@@ -1,5 +1,6 @@
 """What the proxy is told to do, as values. Reading them from files and the environment is the business of `surfaces.config`."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -82,6 +83,10 @@ class Options:
     """Web pages that may call, such as `https://chat.example`, or `*`; pages of this machine always may."""
     identity_headers: tuple[str, ...] = IDENTITY_HEADERS
     """Names of headers beside `x-everlog-*` that are for the proxy alone."""
+    forward_to_headroom: bool = False
+    """Whether upstreams are told who asks, in the headers of Headroom."""
+    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further names of headers that say who asks, by field."""
 
     def __post_init__(self) -> None:
         if not self.targets:

@@ -11,26 +11,33 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, TypeVar
 
+from everlog.access import Requested, note
 from everlog.clock import new_id
-from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
+from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
 from everlog.conversation.presence import Presence
 from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.exchange import Reply
 from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
-from everlog.store import Store
+from everlog.store import Store, Unit
+from everlog.surfaces.proxy.controls import Controls
 from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
-from everlog.surfaces.proxy.identity import OWN
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.noting import placed, requested, use
+from everlog.surfaces.proxy.telling import told
 from everlog.surfaces.proxy.terminal import Terminal
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 THREADS = 4
 WAITING = 256
@@ -64,6 +71,8 @@ class Recorder:
         redact: Callable[[Message], Message],
         aliases: Mapping[str, Sequence[str]] | None = None,
         waiting: int = WAITING,
+        keeps: bool = True,
+        noted: Callable[[Requested], None] | None = None,
     ) -> None:
         """Begin to record.
 
@@ -74,14 +83,18 @@ class Recorder:
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
             waiting: how many exchanges there can be at the same time.
+            keeps: whether exchanges are kept; if not, only what was used under keys is.
+            noted: told what each request was, in a thread, when all is done.
         """
         self.store = store
         self.redact = redact
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
+        self.noted = noted
+        self.keeps = keeps
         self._tenant, self._caller = tenant, caller
-        self._room = waiting
+        self.waiting = self._room = waiting
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
@@ -98,15 +111,22 @@ class Recorder:
         Raises:
             Busy: there are too many.
         """
-        if incoming.method != "POST" or _is_off(incoming.headers):
+        controls = Controls.of(incoming.headers)
+        controls = replace(controls, keeps=controls.keeps and self.keeps)
+        if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
         if self._room <= 0:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
         self._room -= 1
-        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller)
+        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls)
 
-    def begin(self, act: Callable[[], "Heard | Recorded | None"]) -> "Future[Heard | Recorded | None]":
+    @property
+    def room(self) -> int:
+        """How many more exchanges there can be."""
+        return self._room
+
+    def begin(self, act: Callable[[], T]) -> Future[T]:
         """Do something in a thread."""
         return self._pool.submit(act)
 
@@ -124,10 +144,19 @@ class Exchange:
     """Hears one exchange."""
 
     def __init__(
-        self, recorder: Recorder, incoming: Incoming, protocol: Format, *, tenant: str, caller: Caller
+        self,
+        recorder: Recorder,
+        incoming: Incoming,
+        protocol: Format,
+        *,
+        tenant: str,
+        caller: Caller,
+        controls: Controls,
     ) -> None:
         self.whole = False
         self.id = new_id(recorder.store.clock)
+        self._at = recorder.store.clock.now()
+        self._controls = controls
         self._recorder = recorder
         self._incoming = incoming
         self._format = protocol
@@ -144,8 +173,13 @@ class Exchange:
         kind = next(values(headers, b"content-type"), b"")
         if kind.lower().startswith(b"text/event-stream"):
             self._terminal = Terminal(self._format.name)
-        has_failed = self._heard.done() and self._heard.exception() is not None
-        return ((b"x-everlog-request-id", self.id.encode()), *((DEGRADED,) if has_failed else ()))
+        more: Headers = ((b"x-everlog-request-id", self.id.encode()),)
+        if not self._heard.done():
+            return more
+        if self._heard.exception() is not None:
+            return (*more, DEGRADED)
+        heard = self._heard.result()
+        return (*more, *told(heard.request, heard.presence.placed)) if heard and self._controls.tells else more
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -154,6 +188,8 @@ class Exchange:
         self._size += len(data)
         if self._size <= MOST_HEARD:
             self._pieces.append(data)
+        if not self._controls.keeps:
+            return len(data)
         if self._terminal is None:
             return 0
         free = self._terminal.feed(data)
@@ -162,24 +198,21 @@ class Exchange:
 
     async def commit(self) -> None:
         """Keep the exchange."""
-        await self._kept(is_whole=True)
+        await self._kept(is_whole=True, is_answered=True)
 
     async def leave(self, why: Literal["client", "upstream"]) -> None:
         """Keep what there is; where the upstream never answered, that is nothing."""
-        if self._status is None and why == "upstream":
-            self._recorder.ended("nothing")
-            return
-        await self._kept(is_whole=False)
+        await self._kept(is_whole=False, is_answered=self._status is not None or why == "client")
 
     @property
     def _is_good(self) -> bool:
         return self._status is None or 200 <= self._status < 300
 
-    async def _kept(self, *, is_whole: bool) -> None:
+    async def _kept(self, *, is_whole: bool, is_answered: bool) -> None:
         what = "failed"
+        act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            kept = await asyncio.wrap_future(self._recorder.begin(lambda: self._keep(is_whole=is_whole)))
-            what = kept.decision if isinstance(kept, Recorded) else "nothing"
+            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
         finally:
             self._recorder.ended(what)
 
@@ -192,45 +225,69 @@ class Exchange:
         request = parse_exchange(
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
+        request = replace(request, learns=self._controls.learns)
         presence = Presence(request, recorder.redact)
-        recorder.store.read(self._tenant, presence.place)
+        if self._controls.keeps:
+            recorder.store.read(self._tenant, presence.place)
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
-    def _keep(self, *, is_whole: bool) -> Recorded | None:
+    def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
+        """Keep the exchange and what it was, in one unit."""
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
-        if not isinstance(heard, Heard) or not self._is_good or self._size > MOST_HEARD:
-            return None
-        answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
-        if answer is None:
-            return None
         recorder = self._recorder
-        return record(
-            recorder.store, self._tenant, heard.request, answer, redact=recorder.redact, presence=heard.presence
+        reply, answer = None, None
+        if is_answered and heard is not None and self._is_good and self._size <= MOST_HEARD:
+            reply, answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
+        was = requested(
+            id_=self.id,
+            at=self._at,
+            now=recorder.store.clock.now(),
+            key=self._caller.key,
+            protocol=self._format.name,
+            status=self._status,
+            request=None if heard is None else heard.request,
+            reply=reply,
         )
+        if heard is not None and answer is not None and self._controls.keeps:
+            recorded = record(
+                recorder.store,
+                self._tenant,
+                heard.request,
+                answer,
+                redact=recorder.redact,
+                presence=heard.presence,
+                beside=lambda unit, recorded: self._note(unit, placed(was, recorded)),
+            )
+            was = placed(was, recorded)
+        elif self._controls.keeps or self._caller.key:
+            recorder.store.write(self._tenant, partial(self._note, was=was), name="record.note")
+        if recorder.noted is not None:
+            recorder.noted(was)
+        return was
 
-    def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
-        """Return the answer as far as it came; None where it is none that belongs to the conversation."""
+    def _note(self, unit: Unit, was: Requested) -> None:
+        if self._controls.keeps:
+            note(unit, was)
+        use(unit, was, len(self._incoming.body) + self._size)
+
+    def _answer(self, *, is_whole: bool, is_stored: bool) -> tuple[Reply | None, Answer | None]:
+        """Return the answer as far as it came, and what of it belongs to the conversation; None where nothing does."""
         heard = b"".join(self._pieces)
         if self._terminal is None:
             body = _record(heard)
             if body is None:
-                return None if is_whole else Answer(state=TurnState.ABORTED)
+                return None, None if is_whole else Answer(state=TurnState.ABORTED)
             if self._format.parse_fault(body) is not None:
-                return None
-            return parse_answer(self._format.parse_reply(body), is_whole=is_whole, is_stored=is_stored)
+                return None, None
+            reply = self._format.parse_reply(body)
+            return reply, parse_answer(reply, is_whole=is_whole, is_stored=is_stored)
         stream = self._format.stream()
         for event in Frames().feed(heard):
             stream.feed(event)
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
-        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
-
-
-def _is_off(headers: Headers) -> bool:
-    """Whether the client wants an exchange kept nowhere."""
-    stated = (value for start in OWN for value in values(headers, f"{start}memory".encode()))
-    return next(stated, b"").strip().lower() == b"off"
+        return reply, parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
 
 
 def _record(data: bytes) -> Record | None:

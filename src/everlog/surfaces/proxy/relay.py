@@ -5,7 +5,6 @@ client as well: nothing is put behind it that the upstream did not say.
 """
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -39,6 +38,8 @@ class Caller:
     """Who it is."""
     spent: frozenset[bytes] = frozenset()
     """Names of headers that held a key of ours."""
+    upward: Headers = ()
+    """What upstreams are told of it besides."""
 
 
 class Relay:
@@ -82,7 +83,7 @@ class Relay:
         return Outgoing(
             method=incoming.method,
             url=address(target, incoming.path, incoming.query),
-            headers=going_up(incoming.headers, target, protocol, self._hidden | caller.spent),
+            headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
             body=incoming.body,
             connect_s=target.connect_s,
             silence_s=target.silence_s,
@@ -134,7 +135,7 @@ async def _pass(coming: Coming, hearing: Hearing, send: Send) -> None:
 async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
     """Go on reading while the end of an answer is held; pass on all that is there when it may go."""
     is_over = False
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout_at(hearing.deadline):
             while not hearing.whole:
                 data = await coming.read()
@@ -142,6 +143,8 @@ async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
                     break
                 hearing.piece(data)
             await hearing.committed()
+    except TimeoutError:
+        hearing.overdue()
     held = hearing.release()
     if not is_over:
         await go_on(send, held)

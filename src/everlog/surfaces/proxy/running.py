@@ -12,9 +12,12 @@ from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.configured import Configured
+from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.hearing import Ear
 from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.options import Options
+from everlog.surfaces.proxy.pages import Site
 from everlog.surfaces.proxy.recording import Recorder
 
 
@@ -30,7 +33,7 @@ class Keeping:
         return self.recorder.listen_for(incoming, protocol, tenant=principal.tenant, caller=caller)
 
 
-def running(found: Configured, open_database: Callable[[], Everlog]) -> App:
+def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
     """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
 
     Raises:
@@ -39,7 +42,8 @@ def running(found: Configured, open_database: Callable[[], Everlog]) -> App:
     options = found.options()
     needs_keys = found.proxy.keys.required or not found.is_local
     if found.mode == "off" and not needs_keys:
-        return App(options)
+        app, door = App(options), Door(None)
+        return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
         return _on_database(memory, found, options, needs_keys=needs_keys)
@@ -48,30 +52,39 @@ def running(found: Configured, open_database: Callable[[], Everlog]) -> App:
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> App:
+def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
     if needs_keys and not memory.store.read(memory.name, keys):
         host = found.proxy.server.host
         raise Mistake(f"nobody could ask: {host} needs keys, and there is none; make one by `everlog keys create`")
     door = Door(memory.store, local=None if needs_keys else local)
-    if found.mode == "off":
-        return App(options, door=door, at_end=memory.close)
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
         caller=Caller(is_one_person=local.one_person),
         redact=memory.redact,
         aliases=found.aliases,
+        keeps=found.mode == "record",
     )
 
     def close() -> None:
         recorder.close()
         memory.close()
 
-    return App(options, door=door, ears=Keeping(recorder), at_end=close)
+    app = App(options, door=door, ears=Keeping(recorder), at_end=close)
+    site = Site(
+        app=app,
+        metrics=Metrics(),
+        store=memory.store,
+        recorder=recorder,
+        tenant=memory.name,
+        aliases=found.aliases,
+    )
+    recorder.noted = site.noted
+    return Front(app, door=door, site=site)
 
 
-def configured() -> App:
+def configured() -> Front:
     """Return the proxy that the environment and its file of settings ask for."""
     here = Session()
     found, _ = config.proxy(here.settings)

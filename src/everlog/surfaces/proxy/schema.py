@@ -17,6 +17,7 @@ class Server(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8788
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
     body_limit_mb: float = 100
     origins: tuple[str, ...] = ()
 

@@ -1,0 +1,272 @@
+"""The proxy's own pages: what they say, to whom, and that no request leaves a word of itself in numbers or lines."""
+
+import ast
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import everlog
+from everlog import access
+from everlog.access import LOOPBACK
+from everlog.conversation.exchange_values import Caller
+from everlog.errors import ConnectionFailed, ProviderTimeout
+from everlog.surfaces.proxy import lines
+from everlog.surfaces.proxy.admission import Door
+from everlog.surfaces.proxy.application import App
+from everlog.surfaces.proxy.front import Front, label
+from everlog.surfaces.proxy.metrics import Metrics
+from everlog.surfaces.proxy.pages import ROLES, Site
+from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.running import Keeping
+from everlog.surfaces.proxy.upstream import Outgoing
+from everlog.testing.upstream.answers import Answer, body_of
+from tests.unit.proxy.wire import JSON_HEAD, PLAIN, Client, Coming, Upstream, within
+
+SECRET = "xylophone"
+ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": f"Where is my {SECRET}?"}]}).encode()
+ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_completions", "m")).encode()
+
+
+class Proxy:
+    """A proxy on a database in memory, before an upstream that a test plays."""
+
+    def __init__(self, *, needs_keys: bool = False, keeps: bool = True) -> None:
+        self.home = everlog.open(":memory:")
+        self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
+        self.recorder = Recorder(
+            self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact, keeps=keeps
+        )
+        door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
+        app = App(
+            replace(PLAIN, mode="record"),
+            upstream=Upstream(self._answered),
+            ears=Keeping(self.recorder),
+            door=door,
+        )
+        site = Site(app=app, metrics=Metrics(), store=self.home.store, recorder=self.recorder)
+        self.recorder.noted = site.noted
+        self.app = app
+        self.front = Front(app, door=door, site=site)
+
+    def _answered(self, outgoing: Outgoing) -> Any:
+        return self.answer(outgoing)
+
+    def ask(self, path: str, method: str = "GET", *headers: tuple[bytes, bytes], body: bytes = b"") -> Client:
+        async def asking() -> Client:
+            await self.app.start()
+            client = Client(method=method, headers=headers, pieces=(body,))
+            client.path, _, query = path.partition("?")
+            client.query = query.encode()
+            await client.ask(self.front)  # type: ignore[arg-type]
+            await self.app.duties.finish(10)
+            return client
+
+        found: Client = asyncio.run(within(asking()))
+        return found
+
+    def chat(self, *headers: tuple[bytes, bytes]) -> Client:
+        return self.ask("/v1/chat/completions", "POST", *headers, body=ASKED)
+
+    def key(self, **wishes: Any) -> tuple[bytes, bytes]:
+        made = self.home.store.write("default", partial(access.create, **wishes), name="test")
+        return b"x-everlog-key", made.token.encode()
+
+    def close(self) -> None:
+        self.recorder.close()
+        self.home.close()
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    proxy = Proxy()
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def locked() -> Iterator[Proxy]:
+    proxy = Proxy(needs_keys=True)
+    yield proxy
+    proxy.close()
+
+
+def test_it_says_that_it_lives_is_ready_and_what_it_has(proxy: Proxy):
+    assert proxy.ask("/livez").body == b"alive\n"
+    assert json.loads(proxy.ask("/readyz").body) == {"ready": True, "missing": []}
+    health = json.loads(proxy.ask("/health").body)
+    assert (health["status"], health["version"], health["memory"]) == ("ok", everlog.__version__, True)
+    assert {"learning", "embeddings", "fts", "mode"} < set(health)
+
+
+def test_it_says_what_it_is_not_ready_for(proxy: Proxy):
+    proxy.home.close()
+    found = proxy.ask("/readyz")
+    assert (found.status, json.loads(found.body)["missing"]) == (503, ["database"])
+    assert proxy.ask("/livez").status == 200
+
+
+def test_each_page_is_got_headed_and_asked_for_by_web_pages(proxy: Proxy):
+    for path in (*ROLES, "/events", "/everlog/v1/threads", "/everlog/v1"):
+        got, headed = proxy.ask(path), proxy.ask(path, "HEAD")
+        assert got.status == headed.status == 200, path
+        assert headed.body == b""
+        origin = (b"origin", b"http://localhost:3000")
+        preflight = proxy.ask(path, "OPTIONS", origin, (b"access-control-request-headers", b"x-stainless-os"))
+        assert preflight.status == 200
+        assert preflight.header(b"access-control-allow-headers") == [b"x-stainless-os"]
+        assert proxy.ask(path, "GET", origin).header(b"access-control-allow-origin") == [origin[1]]
+        assert proxy.ask(path, "GET", (b"origin", b"https://evil.example")).status == 403
+
+
+def test_pages_cannot_be_written(proxy: Proxy):
+    for path in ROLES:
+        refused = proxy.ask(path, "POST")
+        assert (refused.status, refused.header(b"allow")) == (405, [b"GET, HEAD"])
+
+
+def test_without_a_key_only_life_and_readiness_are_told(locked: Proxy):
+    for path in (*ROLES, "/events", "/everlog/v1", "/everlog/v1/threads", "/everlog/v1/openapi.json"):
+        assert locked.ask(path).status == (200 if path in {"/livez", "/readyz"} else 401), path
+    assert locked.chat().status == 401
+
+
+def test_a_page_is_for_those_whose_key_is_for_it(locked: Proxy):
+    chat, read = locked.key(role="chat"), locked.key(role="read")
+    for path in ("/metrics", "/events", "/everlog/v1/stats"):
+        assert locked.ask(path, "GET", chat).status == 403, path
+        assert locked.ask(path, "GET", read).status == 200, path
+    for path in ("/health", "/request-context", "/everlog/v1/threads", "/everlog/v1/requests"):
+        assert locked.ask(path, "GET", chat).status == 200, path
+
+
+def test_what_went_through_is_in_the_log_its_requests_and_its_events(proxy: Proxy):
+    told = proxy.chat((b"x-session-id", b"s1"), (b"x-infinitum-user-id", b"ann"))
+    (id_,) = told.header(b"x-everlog-request-id")
+    request = json.loads(proxy.ask(f"/everlog/v1/requests/{id_.decode()}").body)
+    assert (request["decision"], request["status"], request["session_id"], request["user_id"]) == (
+        "new",
+        200,
+        "s1",
+        "ann",
+    )
+    assert json.loads(proxy.ask("/everlog/v1/threads").body)["threads"][0]["key"] == request["thread"]
+    events = json.loads(proxy.ask("/events?session_id=s1&limit=5").body)["events"]
+    assert [one["role"] for one in events] == ["assistant", "user"]
+    assert json.loads(proxy.ask("/events?session_id=s2").body)["events"] == []
+
+
+def test_who_asks_is_told_as_it_is_taken_and_no_working_directory(proxy: Proxy):
+    found = proxy.ask(
+        "/request-context",
+        "GET",
+        *(
+            (b"x-opencode-directory", b"/home/ann/./code/../boat"),
+            (b"x-context-user-id", b"ann"),
+            (b"x-session-id", b"s1"),
+        ),
+    )
+    said = json.loads(found.body)
+    assert (said["session_id"], said["user_id"], said["has_cwd"]) == ("s1", "ann", True)
+    assert said["project_id"].startswith("cwd:boat:"), said
+    assert said["project_derived_from_cwd"]
+    assert b"/home" not in found.body
+    assert said["headers"]["user"][:3] == ["x-everlog-user-id", "x-infinitum-user-id", "x-context-user-id"]
+
+
+def test_the_user_of_a_key_wins_over_the_one_that_a_request_names(locked: Proxy):
+    key = locked.key(user="ann")
+    said = json.loads(locked.ask("/request-context", "GET", key, (b"x-everlog-user-id", b"bob")).body)
+    assert (said["user_id"], said["role"]) == ("ann", "chat")
+
+
+def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(proxy: Proxy):
+    proxy.chat()
+    for error in (ProviderTimeout("late"), ConnectionFailed("away")):
+        proxy.answer = lambda _, error=error: error
+        proxy.chat()
+    page = proxy.ask("/metrics").body.decode()
+    for line in (
+        'everlog_requests_total{route="/v1/chat/completions",protocol="chat_completions",status="2xx"} 1',
+        'everlog_requests_total{route="/v1/chat/completions",protocol="chat_completions",status="5xx"} 2',
+        'everlog_upstream_failures_total{kind="timeout"} 1',
+        'everlog_upstream_failures_total{kind="unreachable"} 1',
+        'everlog_exchanges_total{decision="new"} 1',
+        f'everlog_received_bytes_total{{route="/v1/chat/completions"}} {3 * len(ASKED)}',
+        'everlog_request_seconds_count{route="/v1/chat/completions"} 3',
+        "everlog_requests_in_flight 1",
+        "everlog_recording 0",
+        "everlog_unpriced_total 1",
+    ):
+        assert f"{line}\n" in page, page
+    tokens = json.loads(ANSWERED)["usage"]["completion_tokens"]
+    assert f'everlog_tokens_total{{kind="output"}} {tokens}\n' in page
+
+
+def test_a_database_that_is_away_is_counted_and_the_answer_comes(proxy: Proxy):
+    proxy.home.close()
+    assert proxy.chat().body == ANSWERED
+    assert b'everlog_degraded_total{place="record"} 1\n' in proxy.ask("/metrics").body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("POST", "/v1/messages", ("/v1/messages", "anthropic")),
+        ("GET", "/v1/models/gpt-4o", ("/v1/models/{id}", "")),
+        ("GET", f"/v1/files/{SECRET}", ("/v1", "")),
+        ("GET", f"/everlog/v1/threads/{SECRET}", ("/everlog/v1", "")),
+        ("GET", f"/{SECRET}", ("other", "")),
+    ],
+)
+def test_no_path_is_a_label(method: str, path: str, expected: tuple[str, str]):
+    assert label(method, path) == expected
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
+    proxy: Proxy, form: Any, monkeypatch: pytest.MonkeyPatch
+):
+    written = io.StringIO()
+    logger = logging.getLogger("everlog")
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    lines.begin("debug", form, written)
+    logger.setLevel(logging.DEBUG)
+    proxy.chat()
+    proxy.ask(f"/v1/{SECRET}?q={SECRET}", SECRET.upper(), (b"x-everlog-user-id", SECRET.encode()))
+    proxy.ask(f"/everlog/v1/threads/{SECRET}")
+    for answer in (
+        Coming(headers=JSON_HEAD, pieces=[ANSWERED[:50]], error=ConnectionFailed(SECRET)),
+        ConnectionFailed(SECRET),
+        ProviderTimeout(SECRET),
+        Coming(status=400, headers=JSON_HEAD, pieces=[SECRET.encode()]),
+    ):
+        proxy.answer = lambda _, answer=answer: answer
+        proxy.chat()
+    proxy.home.close()
+    proxy.chat()
+    said = written.getvalue()
+    assert said.count("request") >= 8
+    assert SECRET not in said.lower()
+    assert SECRET not in proxy.ask("/metrics").body.decode().lower()
+    if form == "json":
+        for line in said.splitlines():
+            assert set(json.loads(line)) <= {"time", "level", "logger", "message", *lines.FIELDS}
+
+
+def test_each_field_of_a_line_is_one_of_the_list():
+    names = set()
+    for file in Path(lines.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "extra":
+                names |= {key.value for one in ast.walk(node) if isinstance(one, ast.Dict) for key in one.keys}  # type: ignore[union-attr]
+    assert names <= set(lines.FIELDS)
+    assert names
