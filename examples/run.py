@@ -249,4 +249,7 @@ def command() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # again, while all was ending: those that it started were told as well
+        sys.exit(130)
