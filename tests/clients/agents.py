@@ -51,7 +51,7 @@ class Agent:
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=told | self.environment(base),
+                env={**told, **self.environment(base)},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

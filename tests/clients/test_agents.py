@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from everlog.messages import JSON
 from everlog.testing.upstream import Answer, Received, Upstream
 from tests.acceptance.cli import Everlog
 from tests.acceptance.proxies import serving
@@ -35,7 +36,7 @@ def model(agent: Agent, home: Path) -> Callable[[Received], Answer]:
         if number % (ROUNDS + 1) == ROUNDS:
             return Answer(text=f"Done with turn {number // (ROUNDS + 1)}.")
         name, told = agent.call
-        arguments = {key: value.format(folder=home / "project") for key, value in told.items()}
+        arguments: dict[str, JSON] = {key: value.format(folder=home / "project") for key, value in told.items()}
         return Answer(text=f"Looking, {number}.", calls=((f"call_{number:04}", name, arguments),))
 
     return answer

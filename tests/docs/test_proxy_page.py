@@ -4,7 +4,7 @@ import re
 import tomllib
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from everlog.surfaces.proxy.configured import configured
 from everlog.surfaces.proxy.controls import Controls
