@@ -32,7 +32,7 @@ def running(home: Path, **environment: str) -> Iterator[str]:
     process = subprocess.Popen(
         RUN,
         cwd=home,
-        env=ENVIRONMENT | {"EVERLOG_PORT": "0"} | environment,
+        env=ENVIRONMENT | {"EVERLOG_PORT": "0", "EVERLOG_LOG_LEVEL": "warning"} | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

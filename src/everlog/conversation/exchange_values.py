@@ -5,6 +5,7 @@ from typing import Literal
 
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
+from everlog.protocols.exchange import Usage
 
 Word = Literal["new", "append", "fork", "regenerated", "compacted", "nothing", "side"]
 """What became of an exchange: it began a thread, went on with one, went another way from an edit or from an answer that
@@ -53,6 +54,10 @@ class Answer:
     """Complete, partial if it broke off, aborted if nothing of it came."""
     ids: tuple[tuple[str, int], ...] = ()
     """Ids that a client may name later, each with the message of these that it stands for."""
+    usage: Usage | None = None
+    """Tokens, as the provider counted them."""
+    cost_usd: float | None = None
+    """Dollars; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from everlog import log
 from everlog.conversation.exchange_values import Answer, Recorded, Request
 from everlog.conversation.presence import Placed, Presence, principal_of
 from everlog.conversation.seen import Overtaken, forked, free_key, made, unchanged
-from everlog.log import NewTurn, ThreadRow, TurnState
+from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
 from everlog.messages import Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit
@@ -27,7 +27,7 @@ def record(
     *,
     redact: Callable[[Message], Message],
     presence: Presence | None = None,
-    beside: Callable[[Unit, Recorded], None] | None = None,
+    also: Callable[[Unit, Recorded], None] | None = None,
 ) -> Recorded:
     """Keep what is new of an exchange, in one unit; what was kept before is not kept again.
 
@@ -38,7 +38,7 @@ def record(
         answer: what came back, as far as it came.
         redact: applied to each message before anything else is done with it.
         presence: where the request was found to belong, if that was looked for before.
-        beside: done in the same unit, when it is known what was kept.
+        also: what is done in the same unit, with what was kept.
 
     Raises:
         Erased: the thread was erased meanwhile, or the turn that this goes on with.
@@ -46,19 +46,29 @@ def record(
     """
     told = replace(answer, messages=tuple(map(redact, answer.messages)))
     presence = presence or Presence(request, redact)
-
-    def keep(unit: Unit, placed: Placed) -> Recorded:
-        recorded = _keep(unit, request=request, answer=told, placed=placed)
-        if beside is not None:
-            beside(unit, recorded)
-        return recorded
-
     while True:
         placed = presence.placed or store.read(tenant, presence.place)
         try:
-            return store.write(tenant, partial(keep, placed=placed), name="record")
+            unit = partial(_record, request=request, answer=told, placed=placed, also=also)
+            return store.write(tenant, unit, name="record")
         except Overtaken:
             presence.placed = None
+
+
+def _record(
+    unit: Unit, *, request: Request, answer: Answer, placed: Placed, also: Callable[[Unit, Recorded], None] | None
+) -> Recorded:
+    """Keep an exchange, and what it took.
+
+    Raises:
+        Overtaken: what was planned on has changed.
+    """
+    done = _keep(unit, request=request, answer=answer, placed=placed)
+    if answer.usage is not None:
+        log.spend(unit, done.thread, Purpose.TALK, request.model or "", answer.usage, answer.cost_usd)
+    if also is not None:
+        also(unit, done)
+    return done
 
 
 def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Recorded:
@@ -100,12 +110,12 @@ def _thread(unit: Unit, placed: Placed) -> ThreadRow:
 def _turns(
     unit: Unit, thread: ThreadRow, messages: Sequence[Message], request: Request, answer: Answer, placed: Placed
 ) -> list[NewTurn]:
-    turns = list(log.split(messages, origin=request.origin, before=placed.before))
+    split = log.split(messages, origin=request.origin, before=placed.before)
+    turns = [replace(turn, learn=request.learns) for turn in split]
     if turns[0].more and not log.continues(unit, thread):
         turns[0] = replace(turns[0], more=False)
     if not turns[0].more and placed.forks_at is None:
         log.close_open(unit, thread)
-    turns = [replace(turn, learn=request.learns) for turn in turns]
     turns[-1] = replace(turns[-1], state=_state(messages, answer), model=request.model)
     return turns
 

@@ -47,6 +47,8 @@ class Placed:
     before: Message | None = None
     """What was said just before."""
     instructions: tuple[str, ...] = ()
+    is_unproven: bool = False
+    """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
 
     @property
     def thread_id(self) -> str | None:
@@ -91,7 +93,8 @@ class Presence:
             before=messages[-1] if messages else None, instructions=self._instructions,
         )  # fmt: skip
         if thread is None:
-            return replace(end, decision="new", said=messages, before=None)
+            is_unproven = not self._named and any(one.kind in VOICES for one in messages)
+            return replace(end, decision="new", said=messages, before=None, is_unproven=is_unproven)
         base = _NUMBER.sub("", thread.key or self._request.name)
         match decision:
             case log.Append(start=start):

@@ -235,11 +235,15 @@ def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
     proxy: Proxy, form: Any, monkeypatch: pytest.MonkeyPatch
 ):
     written = io.StringIO()
-    logger = logging.getLogger("everlog")
-    monkeypatch.setattr(logger, "handlers", [])
-    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    for name in ("everlog", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        for field, value in (("handlers", []), ("level", logging.NOTSET), ("propagate", True)):
+            monkeypatch.setattr(logger, field, value)
     lines.begin("debug", form, written)
-    logger.setLevel(logging.DEBUG)
+    try:
+        int(SECRET)
+    except ValueError:
+        logging.getLogger("uvicorn.error").exception("Exception in ASGI application")
     proxy.chat()
     proxy.ask(f"/v1/{SECRET}?q={SECRET}", SECRET.upper(), (b"x-everlog-user-id", SECRET.encode()))
     proxy.ask(f"/everlog/v1/threads/{SECRET}")

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -9,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlog import log
+from everlog import access, log
 from everlog.access import asked_by, used
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
+from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
@@ -235,6 +238,17 @@ def test_what_a_client_wants_unlearned_is_marked_so(store, recorder):
     assert [row[5] for row in turn_rows(store)] == [1, 0]
 
 
+@pytest.mark.parametrize("name", [b"x-everlog-memory", b"x-infinitum-memory", b"x-context-memory"])
+def test_a_client_can_have_an_exchange_kept_nowhere_but_its_key_is_counted(recorder, store, name):
+    incoming = asked("anthropic", "Hello", headers=((name, b"off"),))
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    hear(recorder, incoming, "anthropic", [body], headers=JSON)
+    recorder.close()
+    assert entries(store) == []
+    assert store.read("t", lambda unit: access.used(unit, "k", store.clock.now())).tokens == 120
+    assert recorder.listen_for(incoming, "anthropic", tenant="t", caller=Caller()) is None
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"messages": 7}', b'{"messages":[7]}'])
 def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
     incoming = Incoming(method="POST", path="/v1/x", query=b"", headers=(), body=body)
@@ -242,15 +256,41 @@ def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
     assert entries(store) == []
 
 
-def test_what_is_too_much_is_not_heard_and_counted(store):
+def test_what_is_too_much_is_not_heard_and_counted(store, monkeypatch):
+    read, go_on = store.read, threading.Event()
+    monkeypatch.setattr(store, "read", lambda *args: (go_on.wait(20), read(*args))[1])
     recorder = recorder_of(store, waiting=1)
     first = listen(recorder, asked("anthropic", "Hello"))
     with pytest.raises(Busy):
         recorder.listen(asked("anthropic", "Hello"), "anthropic")
-    asyncio.run(first.leave("upstream"))
-    assert recorder.listen(asked("anthropic", "Hello"), "anthropic") is not None
+    go_on.set()
+    first._heard.result()
+    second = listen(recorder, asked("anthropic", "Hello"))
+    for ear in (first, second):
+        asyncio.run(ear.leave("upstream"))
     recorder.close()
-    assert recorder.counts == {"refused": 1, "nothing": 1}
+    assert recorder.counts == {"refused": 1, "nothing": 2}
+
+
+def test_what_was_left_out_of_a_message_is_redacted_too(store):
+    def redact(message: Message) -> Message:
+        return replace(message, text=message.text.replace("4711", "****"))
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+    text = "<system-reminder>The PIN is 4711.</system-reminder>\nIs it 4711?"
+    incoming = asked("anthropic", text, headers=((b"user-agent", b"claude-cli/2.1"),))
+    hear(
+        recorder,
+        incoming,
+        "anthropic",
+        [json.dumps(body_of(Answer(text="4711"), "anthropic", "m")).encode()],
+        headers=JSON,
+    )
+    recorder.close()
+    (thread,) = store.read("t", log.listed)
+    said = store.read("t", lambda unit: log.read(unit, thread))
+    assert [one.text for one in said] == ["Is it ****?", "****"]
+    assert said[0].message.meta == {"left_out": ["<system-reminder>The PIN is ****.</system-reminder>"]}
 
 
 def test_where_the_database_is_away_the_answer_says_so_and_the_failure_is_counted(recorder, store, monkeypatch):
@@ -322,3 +362,85 @@ def test_many_at_once_lose_and_double_nothing(store):
     recorder.close()
     said = [line for thread in entries(store) for line in thread]
     assert sorted(said) == sorted(line for n in range(40) for line in (f"user: Hello {n}", f"assistant: Hi {n}"))
+
+
+def test_the_name_of_a_thread_does_not_tell_that_somebody_else_has_a_session_of_that_name(store, recorder):
+    headers = ((b"x-everlog-session-id", b"s1"),)
+    events = list(events_of(body_of(Answer(text="Good day."), "anthropic", "m"), "anthropic"))
+    hear(recorder, asked("anthropic", "Hello", headers=headers), "anthropic", events)
+    other = recorder_of(store)
+    other._caller = Caller(key="k2")
+    hear(other, asked("anthropic", "Hello", headers=headers), "anthropic", events)
+    other.close()
+    names = [one.key for one in store.read("t", log.listed)]
+    assert len(set(names)) == 2
+    assert not any("~" in name for name in names)
+
+
+def test_what_an_exchange_takes_is_added_to_its_thread_and_to_its_key(recorder, store):
+    for _ in range(2):
+        answer = Answer(text="Good day", input_tokens=100, cached_tokens=60, output_tokens=20)
+        body = json.dumps(body_of(answer, "anthropic", "claude-sonnet-4-5")).encode()
+        hear(
+            recorder,
+            asked("anthropic", "Hello", headers=((b"x-everlog-session-id", b"s"),)),
+            "anthropic",
+            [body],
+            headers=JSON,
+        )
+    recorder.close()
+    (thread,) = store.read("t", log.listed)
+    spent = store.read("t", lambda unit: log.spent(unit, thread.id))[log.Purpose.TALK]
+    assert (spent.requests, spent.tokens, spent.unpriced) == (2, 240, 0)
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert (used.requests, used.tokens, used.nano_usd) == (2, 240, spent.nano_usd)
+    assert spent.nano_usd > 0
+
+
+def test_a_model_without_a_price_is_counted_as_unpriced(recorder, store):
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "nobody-knows-it")).encode()
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [body], headers=JSON)
+    recorder.close()
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert (used.requests, used.unpriced, used.tokens) == (1, 1, 120)
+
+
+def test_where_the_provider_does_not_count_tokens_they_are_estimated(recorder, store):
+    """A stream of Chat Completions has no usage unless the client asks for it; a limit holds all the same."""
+    incoming = asked("chat_completions", "Hello " * 200)
+    events = events_of(
+        body_of(Answer(text="Good day"), "chat_completions", "m"), "chat_completions", Manner(usage=False)
+    )
+    hear(recorder, incoming, "chat_completions", list(events))
+    recorder.close()
+    used = store.read("t", lambda unit: access.used(unit, "k", store.clock.now()))
+    assert used.tokens == (len(incoming.body) + len("Good day")) // 4
+
+
+def test_a_window_that_names_no_session_is_told_what_would_help(recorder):
+    async def headers(*texts: str, **wishes) -> set[bytes]:
+        ear = listen(recorder, asked("anthropic", *texts, **wishes))
+        await asyncio.wait([asyncio.wrap_future(ear._heard)])
+        said = ear.head(200, STREAM)
+        await ear.leave("upstream")
+        return {name for name, _ in said}
+
+    assert b"x-everlog-hint" in asyncio.run(headers("And?", "So", "Why?"))
+    assert b"x-everlog-hint" not in asyncio.run(headers("And?"))
+    named = ((b"x-everlog-session-id", b"s"),)
+    assert b"x-everlog-hint" not in asyncio.run(headers("And?", "So", "Why?", headers=named))
+
+
+@pytest.mark.parametrize("name", [b"x-everlog-learning", b"x-infinitum-learning", b"x-context-learning"])
+def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
+    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
+
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    for headers in (((name, b"off"),), ()):
+        hear(recorder, asked("anthropic", "Hello", headers=headers), "anthropic", [body], headers=JSON)
+    first, second = store.read("t", log.listed)
+    turns = [
+        store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
+        for thread in (first, second)
+    ]
+    assert [row[5] for (row,) in turns] == [0, 1]

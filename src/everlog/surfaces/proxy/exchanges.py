@@ -1,14 +1,20 @@
 """What a client asked and was answered, on the wire, as an exchange that can be kept: pure."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
+from everlog.chat.cost import cost_of
 from everlog.conversation.exchange_values import Answer, Caller, Request
+from everlog.errors import EverlogError
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
-from everlog.protocols.shapes import Record, record, string
+from everlog.protocols.shapes import Record, loads, record, string
+from everlog.registry import Model, builtin
+from everlog.surfaces.proxy.controls import Controls
 from everlog.surfaces.proxy.identity import identify, opaque
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.profiles import profile_of
@@ -16,6 +22,15 @@ from everlog.surfaces.proxy.profiles.rules import Facts
 
 LONGEST_SESSION = 160
 """Characters of a session's name that leave room for the client's name before it and a number behind it, in a key."""
+
+
+def body_of(data: bytes) -> Record | None:
+    """Return the object that a body is; None where it is none."""
+    try:
+        found = loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def parse_exchange(
@@ -44,14 +59,16 @@ def parse_exchange(
     session = who.session or ""
     name = session if session and len(session) <= LONGEST_SESSION else request
     user = caller.user or who.user or ""
+    whose = f"@{_tag(caller.key, user)}" if caller.key else ""
     return Request(
         messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
-        name=f"{profile.name}:{name}",
+        name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
         after=string(body.get("previous_response_id")) or None,
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
+        learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
 
@@ -68,7 +85,29 @@ def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool) -> Answer:
     state = TurnState.COMPLETE if is_whole and reply.finish != "failed" else TurnState.PARTIAL
     if not messages and state is TurnState.PARTIAL:
         state = TurnState.ABORTED
-    return Answer(messages=messages, state=state, ids=tuple(_ids(reply, messages)) if is_stored else ())
+    return Answer(
+        messages=messages,
+        state=state,
+        ids=tuple(_ids(reply, messages)) if is_stored else (),
+        usage=reply.usage,
+        cost_usd=_cost_usd(reply),
+    )
+
+
+def _cost_usd(reply: Reply) -> float | None:
+    """Return what an answer cost, as the provider says, or by the price of the model that answered, if it is known."""
+    model = _priced(reply.model or "")
+    if reply.usage is None or model is None:
+        return None if reply.usage is None else reply.usage.cost_usd
+    return cost_of(reply.usage, model).total_usd
+
+
+@lru_cache(maxsize=1024)
+def _priced(name: str) -> Model | None:
+    try:
+        return builtin().find(name)
+    except EverlogError:
+        return None
 
 
 def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
@@ -83,6 +122,11 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
         place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
         if place is not None and (id_ := string(item.get("id"))):
             yield opaque(id_), place
+
+
+def _tag(key: str, user: str) -> str:
+    """Return what parts the names of threads of different callers: none learns from its own that another's is there."""
+    return hashlib.sha256(f"{key}/{user}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _with_model(message: Message) -> Message:

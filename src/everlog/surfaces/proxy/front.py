@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from typing import Any
 
 from everlog.access import Principal
@@ -136,24 +135,19 @@ class Front:
             )
 
 
-@dataclass(slots=True)
 class Meter:
     """Sees one request and its answer pass."""
 
-    _receive: Receive
-    _send: Send
-    began: float = 0.0
-    status: int | None = None
-    """None while there is no answer."""
-    received: int = 0
-    """Bytes of the body of the request."""
-    sent: int = 0
-    """Bytes of the body of the answer."""
-    request: str | None = None
-    degraded: str | None = None
+    __slots__ = ("_receive", "_send", "began", "degraded", "received", "request", "sent", "status")
 
-    def __post_init__(self) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
         self.began = monotonic()
+        self.status: int | None = None
+        self.received = self.sent = 0
+        self.request: str | None = None
+        self.degraded: str | None = None
 
     async def receive(self) -> MutableMapping[str, Any]:
         """Pass on what the client sends."""

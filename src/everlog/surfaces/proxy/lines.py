@@ -30,12 +30,16 @@ Form = Literal["text", "json"]
 
 
 def begin(level: str, form: Form, stream: TextIO | None = None) -> None:
-    """Write what the package logs from a level on, to standard error."""
+    """Write what the package logs from a level on, and what its server warns of, to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(form))
     logger = logging.getLogger("everlog")
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
+    server = logging.getLogger("uvicorn.error")
+    server.handlers[:] = [handler]
+    server.setLevel(max(logging.WARNING, logger.level))
+    server.propagate = False
 
 
 class Lines(logging.Formatter):

@@ -38,7 +38,7 @@ FAMILIES = (
     Family("everlog_exchanges_total", "counter", "Exchanges, by what became of them in the log.", ("decision",)),
     Family("everlog_degraded_total", "counter", "What could not be done beside an answer.", ("place",)),
     Family("everlog_held_too_long_total", "counter", "Ends of answers that went out before they were kept."),
-    Family("everlog_recording", "gauge", "Exchanges that are heard, or wait to be kept."),
+    Family("everlog_recording", "gauge", "Requests and answers that are being kept, or wait for it."),
     Family("everlog_tokens_total", "counter", "Tokens that providers counted.", ("kind",)),
     Family("everlog_cost_usd_total", "counter", "What requests cost whose price is known."),
     Family("everlog_unpriced_total", "counter", "Answered requests whose price nobody knows."),

@@ -5,17 +5,11 @@ from datetime import datetime, timedelta
 
 from everlog import access
 from everlog.access import Requested
+from everlog.access.keys import NANO
 from everlog.access.requests import counted
-from everlog.chat.cost import cost_of
-from everlog.conversation.exchange_values import Recorded, Request
-from everlog.errors import UnknownModel
-from everlog.protocols.exchange import Reply, Usage
-from everlog.registry import builtin
+from everlog.conversation.exchange_values import Answer, Recorded, Request
 from everlog.store import Unit
-
-NANO = 1_000_000_000
-TOKEN_BYTES = 4
-"""Bytes of a body that are taken for a token where the provider counted none."""
+from everlog.tokens import BYTES_PER_TOKEN, size_bytes
 
 
 def requested(
@@ -27,11 +21,10 @@ def requested(
     protocol: str,
     status: int | None,
     request: Request | None,
-    reply: Reply | None,
+    answer: Answer | None,
 ) -> Requested:
     """Return what a request was, before it is known what becomes of it in the log."""
-    usage = None if reply is None else reply.usage
-    model = None if request is None else request.model
+    cost_usd = None if answer is None else answer.cost_usd
     return Requested(
         id=id_,
         at=at,
@@ -40,12 +33,12 @@ def requested(
         session=None if request is None else request.session or None,
         project=None if request is None else request.origin.project,
         protocol=protocol,
-        model=model,
+        model=None if request is None else request.model,
         status=status,
         decision="nothing",
         ms=max(0, (now - at) // timedelta(milliseconds=1)),
-        **counted(usage),
-        nano_usd=priced(usage, model),
+        **counted(None if answer is None else answer.usage),
+        nano_usd=None if cost_usd is None else round(cost_usd * NANO),
     )
 
 
@@ -60,35 +53,27 @@ def placed(requested: Requested, recorded: Recorded) -> Requested:
     )
 
 
-def priced(usage: Usage | None, model: str | None) -> int | None:
-    """Return what an answer cost, in billionths of a dollar; None where nobody knows."""
-    if usage is None:
-        return None
-    total = usage.cost_usd
-    if total is None and model is not None:
-        try:
-            total = cost_of(usage, builtin().find(model)).total_usd
-        except UnknownModel:
-            return None
-    return None if total is None else round(total * NANO)
-
-
-def use(unit: Unit, requested: Requested, size_bytes: int) -> None:
+def use(unit: Unit, requested: Requested, size: int) -> None:
     """Add what a request took to what was used under its key.
 
     Args:
         unit: the unit to do it in.
         requested: the request; one without a key counts nowhere.
-        size_bytes: of question and answer, by which tokens are estimated where the provider counted none.
+        size: bytes of question and answer, by which tokens are estimated where the provider counted none.
     """
     if not requested.key:
         return
     is_answered = requested.status is not None and 200 <= requested.status < 300
     is_counted = requested.tokens_in is not None or requested.tokens_out is not None
-    tokens = requested.tokens if is_counted else size_bytes // TOKEN_BYTES
+    tokens = requested.tokens if is_counted else size // BYTES_PER_TOKEN
     access.use(
         unit,
         requested.key,
         tokens=tokens if is_answered else 0,
         nano_usd=requested.nano_usd if is_answered else 0,
     )
+
+
+def size_of(answer: Answer | None) -> int:
+    """Return the bytes of what an answer said."""
+    return 0 if answer is None else sum(size_bytes(message.text) for message in answer.messages)

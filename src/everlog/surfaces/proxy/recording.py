@@ -8,6 +8,7 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeVar
 
-from everlog.access import Requested, note
+from everlog import access
+from everlog.access import Requested
 from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
@@ -24,14 +26,13 @@ from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
-from everlog.protocols.exchange import Reply
-from everlog.protocols.shapes import Record, loads
 from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.controls import Controls
-from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
+from everlog.surfaces.proxy.exchanges import body_of, parse_answer, parse_exchange
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
-from everlog.surfaces.proxy.noting import placed, requested, use
+from everlog.surfaces.proxy.noting import placed, requested, size_of, use
+from everlog.surfaces.proxy.profiles.blocks import redacting
 from everlog.surfaces.proxy.telling import told
 from everlog.surfaces.proxy.terminal import Terminal
 
@@ -41,12 +42,14 @@ T = TypeVar("T")
 
 THREADS = 4
 WAITING = 256
-"""Exchanges that are parsed, placed or kept at the same time, or wait for it; more are not heard."""
+"""Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
 MOST_HEARD = 256 * 2**20
 """Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
 
 DEGRADED = (b"x-everlog-degraded", b"record")
+
+HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +85,22 @@ class Recorder:
             caller: who asks, unless `of` says otherwise.
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
-            waiting: how many exchanges there can be at the same time.
+            waiting: how many requests and answers may wait for a thread.
             keeps: whether exchanges are kept; if not, only what was used under keys is.
             noted: told what each request was, in a thread, when all is done.
         """
         self.store = store
-        self.redact = redact
+        self.redact = redacting(redact)
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
         self.noted = noted
         self.keeps = keeps
         self._tenant, self._caller = tenant, caller
-        self.waiting = self._room = waiting
+        self.waiting = 0
+        """Requests and answers that are worked on, or wait for it."""
+        self._most = waiting
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
@@ -115,25 +121,23 @@ class Recorder:
         controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self._room <= 0:
+        if self.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
-        self._room -= 1
         return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls)
-
-    @property
-    def room(self) -> int:
-        """How many more exchanges there can be."""
-        return self._room
 
     def begin(self, act: Callable[[], T]) -> Future[T]:
         """Do something in a thread."""
-        return self._pool.submit(act)
+        with self._lock:
+            self.waiting += 1
+        return self._pool.submit(self._run, act)
 
-    def ended(self, what: str) -> None:
-        """Count an exchange that is over."""
-        self._room += 1
-        self.counts[what] += 1
+    def _run(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        finally:
+            with self._lock:
+                self.waiting -= 1
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -173,13 +177,18 @@ class Exchange:
         kind = next(values(headers, b"content-type"), b"")
         if kind.lower().startswith(b"text/event-stream"):
             self._terminal = Terminal(self._format.name)
-        more: Headers = ((b"x-everlog-request-id", self.id.encode()),)
+        return ((b"x-everlog-request-id", self.id.encode()), *self._said())
+
+    def _said(self) -> Headers:
+        """Return what is known by now of where the request belongs."""
         if not self._heard.done():
-            return more
+            return ()
         if self._heard.exception() is not None:
-            return (*more, DEGRADED)
+            return (DEGRADED,)
         heard = self._heard.result()
-        return (*more, *told(heard.request, heard.presence.placed)) if heard and self._controls.tells else more
+        placed = None if heard is None else heard.presence.placed
+        hint = (HINT,) if placed is not None and placed.is_unproven else ()
+        return (*hint, *told(heard.request, placed)) if heard is not None and self._controls.tells else hint
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -214,21 +223,19 @@ class Exchange:
         try:
             what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
         finally:
-            self._recorder.ended(what)
+            self._recorder.counts.update((what,))
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = _record(self._incoming.body)
+        body = body_of(self._incoming.body) if self._controls.keeps else None
         if body is None:
             return None
         request = parse_exchange(
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
-        request = replace(request, learns=self._controls.learns)
         presence = Presence(request, recorder.redact)
-        if self._controls.keeps:
-            recorder.store.read(self._tenant, presence.place)
+        recorder.store.read(self._tenant, presence.place)
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
@@ -236,9 +243,9 @@ class Exchange:
         """Keep the exchange and what it was, in one unit."""
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
         recorder = self._recorder
-        reply, answer = None, None
-        if is_answered and heard is not None and self._is_good and self._size <= MOST_HEARD:
-            reply, answer = self._answer(is_whole=is_whole, is_stored=heard.is_stored)
+        answer = None
+        if is_answered and self._is_good and self._size <= MOST_HEARD:
+            answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
         was = requested(
             id_=self.id,
             at=self._at,
@@ -247,9 +254,10 @@ class Exchange:
             protocol=self._format.name,
             status=self._status,
             request=None if heard is None else heard.request,
-            reply=reply,
+            answer=answer,
         )
-        if heard is not None and answer is not None and self._controls.keeps:
+        note = partial(self._note, size=len(self._incoming.body) + size_of(answer))
+        if heard is not None and answer is not None:
             recorded = record(
                 recorder.store,
                 self._tenant,
@@ -257,43 +265,33 @@ class Exchange:
                 answer,
                 redact=recorder.redact,
                 presence=heard.presence,
-                beside=lambda unit, recorded: self._note(unit, placed(was, recorded)),
+                also=lambda unit, recorded: note(unit, placed(was, recorded)),
             )
             was = placed(was, recorded)
         elif self._controls.keeps or self._caller.key:
-            recorder.store.write(self._tenant, partial(self._note, was=was), name="record.note")
+            recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
         if recorder.noted is not None:
             recorder.noted(was)
         return was
 
-    def _note(self, unit: Unit, was: Requested) -> None:
+    def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
         if self._controls.keeps:
-            note(unit, was)
-        use(unit, was, len(self._incoming.body) + self._size)
+            access.note(unit, was)
+        use(unit, was, size)
 
-    def _answer(self, *, is_whole: bool, is_stored: bool) -> tuple[Reply | None, Answer | None]:
-        """Return the answer as far as it came, and what of it belongs to the conversation; None where nothing does."""
+    def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
+        """Return the answer as far as it came; None where it is none that belongs to the conversation."""
         heard = b"".join(self._pieces)
         if self._terminal is None:
-            body = _record(heard)
+            body = body_of(heard)
             if body is None:
-                return None, None if is_whole else Answer(state=TurnState.ABORTED)
+                return None if is_whole else Answer(state=TurnState.ABORTED)
             if self._format.parse_fault(body) is not None:
-                return None, None
-            reply = self._format.parse_reply(body)
-            return reply, parse_answer(reply, is_whole=is_whole, is_stored=is_stored)
+                return None
+            return parse_answer(self._format.parse_reply(body), is_whole=is_whole, is_stored=is_stored)
         stream = self._format.stream()
         for event in Frames().feed(heard):
             stream.feed(event)
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
-        return reply, parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
-
-
-def _record(data: bytes) -> Record | None:
-    """Return the object that a body is; None where it is none."""
-    try:
-        found = loads(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
+        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)

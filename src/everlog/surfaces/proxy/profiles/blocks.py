@@ -4,7 +4,7 @@ They move from request to request and nobody said them, so they are no part of t
 carries what was left out of it beside its words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everlog.messages import JSON, Media, Message, Unknown
@@ -37,6 +37,20 @@ class Blocks:
             parts=tuple(_moved(part, spans) if isinstance(part, Media | Unknown) else part for part in message.parts),
             meta={**message.meta, LEFT_OUT: left},
         )
+
+
+def redacting(redact: Callable[[Message], Message]) -> Callable[[Message], Message]:
+    """Return what redacts a message and the blocks that were left out of it."""
+
+    def act(message: Message) -> Message:
+        redacted = redact(message)
+        blocks = redacted.meta.get(LEFT_OUT)
+        if not isinstance(blocks, list):
+            return redacted
+        left: list[JSON] = [redact(replace(message, text=str(one), parts=(), meta={})).text for one in blocks]
+        return replace(redacted, meta={**redacted.meta, LEFT_OUT: left})
+
+    return act
 
 
 def _spans(text: str, start: str, end: str) -> Iterator[tuple[int, int]]:
