@@ -23,7 +23,9 @@ __all__ = ["postgres_database", "postgres_server", "postgres_url", "quick_tables
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 for name in [
-    name for name in os.environ if name.startswith("EVERLOG_") and name not in {"EVERLOG_DATA", "EVERLOG_LIVE"}
+    name
+    for name in os.environ
+    if name.startswith("EVERLOG_") and name not in {"EVERLOG_DATA", "EVERLOG_LIVE", "EVERLOG_CLIENTS"}
 ]:
     del os.environ[name]
 

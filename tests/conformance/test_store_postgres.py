@@ -17,6 +17,7 @@ from sqlalchemy import bindparam
 from everlog.errors import Conflict, Mistake, SchemaMismatch, StoreUnavailable
 from everlog.store import Store, Unit, metadata, migrate, open_store, postgres, scoped
 from everlog.store.engine import THREADS
+from everlog.store.pooled import split
 from everlog.store.postgres import PostgresEngine
 from tests.conformance.conftest import Database
 from tests.postgres import PostgresDatabase, PostgresServer, running_server
@@ -293,7 +294,9 @@ def test_no_state_of_a_session_outlives_a_transaction(store: Store):
 
 def test_prepared_statements_can_be_turned_off_for_a_pooler(database: Database):
     prepared, plain = database.open(), database.open(prepared=False)
-    for store in (prepared, plain):
+    mark = "&" if "?" in database.address else "?"
+    said = open_store(f"{database.address}{mark}prepared=no")
+    for store in (prepared, plain, said):
         for _ in range(12):
             store.write("ada", lambda unit: unit.run(PUT_IF_NEW, row("1")), name="put")
             names(store, "ada")
@@ -303,7 +306,22 @@ def test_prepared_statements_can_be_turned_off_for_a_pooler(database: Database):
             found = raw.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
         return 0 if found is None else int(found[0])
 
-    assert (statements(prepared) > 0, statements(plain)) == (True, 0)
+    with said:
+        assert (statements(prepared) > 0, statements(plain), statements(said)) == (True, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("postgresql://h/d", ("postgresql://h/d", None)),
+        ("postgresql://h/d?prepared=no", ("postgresql://h/d", False)),
+        ("postgresql://h/d?a=1&prepared=yes&b=2", ("postgresql://h/d?a=1&b=2", True)),
+    ],
+)
+def test_what_an_address_says_of_prepared_statements_is_for_us_and_not_for_the_driver(address: str, found: object):
+    assert split(address) == found
+    with pytest.raises(Mistake, match="prepared=maybe"):
+        split("postgresql://h/d?prepared=maybe")
 
 
 # The second wall

@@ -32,7 +32,7 @@ from tests.quick import serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
-DATA = {"text", "json", "jsonl", "toml", "sql", "mermaid"}
+DATA = {"text", "json", "jsonl", "toml", "yaml", "sql", "mermaid"}
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^ *(?P=fence) *$", re.MULTILINE | re.DOTALL
 )

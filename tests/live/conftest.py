@@ -10,7 +10,7 @@ import pytest
 
 from everlog import ChatConfig
 
-SERVE = Path(__file__).with_name("serve.py")
+SERVE = Path(__file__).parents[2] / "examples" / "small_model.py"
 
 
 @pytest.fixture(scope="session")

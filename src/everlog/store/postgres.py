@@ -23,6 +23,7 @@ from everlog.errors import Conflict, Damaged, Mistake, StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
 from everlog.store.failpoints import hit
 from everlog.store.fork import survive
+from everlog.store.pooled import split
 from everlog.store.statements import Compiled, Compiler, compiler
 from everlog.store.vault import KeyGone
 
@@ -113,10 +114,10 @@ class PostgresEngine:
             import psycopg_pool  # noqa: PLC0415 -- an optional extra
         except ImportError as error:
             raise Mistake("PostgreSQL needs a driver: pip install 'everlog[postgres]'") from error
-        self.dsn = dsn
+        self.dsn, said = split(dsn)
         self._driver = psycopg
         self._pools = psycopg_pool
-        self._prepared = prepared
+        self._prepared = prepared if said is None else said
         self._compiler = compiler("postgresql")
         self._closed = False
         self._start()

@@ -164,7 +164,8 @@ def open_store(
         clock: where time and randomness come from.
         synchronous: SQLite's setting. NORMAL survives a crash of the process, FULL a loss of power as well.
         encrypting: open a plain database with keys, in order to encrypt it.
-        prepared: on PostgreSQL, prepare statements on the server; not through a pooler that cannot keep them.
+        prepared: on PostgreSQL, prepare statements on the server; not through a pooler that cannot keep them. What
+            `?prepared=no` at the end of the address says counts before it.
 
     Raises:
         SchemaMismatch: the database is of another version.

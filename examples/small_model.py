@@ -1,4 +1,7 @@
-"""Serve SmolLM2-135M over HTTP on a free port of the loopback; run by the Python of the environment that has it."""
+"""Serve SmolLM2-135M over HTTP on a free port of the loopback; run by the Python of the environment that has it.
+
+It is a toy: it speaks the protocols, and knows next to nothing. It ends when its standard input is closed.
+"""
 
 import importlib.util
 import sys
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import xllamacpp  # type: ignore[import-not-found]
 
-CONTEXT_TOKENS = 4096
+CONTEXT_TOKENS = 8192
 
 
 def main() -> None:
@@ -21,7 +24,7 @@ def main() -> None:
     given.use_jinja, given.offline, given.model_alias = True, True, {"smollm2-135m"}
     given.cpuparams.n_threads = given.cpuparams_batch.n_threads = 1  # two that spin on busy cores are far slower
     server = xllamacpp.Server(given)
-    print(server.listening_address, flush=True)  # noqa: T201 -- the test reads it
+    print(server.listening_address, flush=True)
     sys.stdin.read()
 
 
