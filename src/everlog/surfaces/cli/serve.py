@@ -10,7 +10,7 @@ from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import running
+from everlog.surfaces.proxy.running import placed, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -49,7 +49,7 @@ def serve(
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: here.open(create=True))
+        app = running(found, lambda: placed(here, found).open(create=True))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
 
         def ready() -> None:

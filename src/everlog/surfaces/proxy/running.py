@@ -20,6 +20,9 @@ from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import Site
 from everlog.surfaces.proxy.recording import Recorder
 
+DEFAULT = "the default"
+"""What names a database that nobody names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
@@ -84,8 +87,17 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
     return Front(app, door=door, site=site)
 
 
+def placed(here: Session, found: Configured) -> Session:
+    """Return a session on the database and in the tenant that the file of settings names, where nobody else names one."""
+    settings, said = here.settings, found.proxy.memory
+    return here.over(
+        db=said.database_path if settings.named_by == DEFAULT else None,
+        tenant=said.tenant if settings.tenant == config.DEFAULT_TENANT else None,
+    )
+
+
 def configured() -> Front:
     """Return the proxy that the environment and its file of settings ask for."""
     here = Session()
     found, _ = config.proxy(here.settings)
-    return running(found, lambda: here.open(create=True))
+    return running(found, lambda: placed(here, found).open(create=True))
