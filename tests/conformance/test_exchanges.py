@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog import log
+from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
 from everlog.conversation.presence import Presence
@@ -131,6 +132,24 @@ def test_whoever_names_a_session_finds_each_of_its_histories_whole_in_a_thread(s
             keep(store, asked(*texts, session="s", request=f"r{n}"), told(answer))
             talks.append([*texts, answer])
             assert any(thread[: len(talks[-1])] == talks[-1] for thread in entries(store))
+
+
+def test_an_exchange_that_a_later_request_shows_already_is_kept_once(store):
+    first, second = new_id(store.clock), new_id(store.clock)
+    presence = Presence(asked("Hello", request=first), lambda message: message)
+    store.read("t", presence.place)
+    keep(store, asked("Hello", "Hi", "And?", request=second), told("So"))
+    late = record(
+        store, "t", asked("Hello", request=first), told("Hi"), redact=lambda message: message, presence=presence
+    )
+    assert late.decision == "nothing"
+    assert entries(store) == [["Hello", "Hi", "And?", "So"]]
+
+
+def test_two_windows_that_begin_alike_are_two_threads(store):
+    for _ in range(2):
+        assert keep(store, asked("Hello", request=new_id(store.clock)), told("Hi")).decision == "new"
+    assert entries(store) == [["Hello", "Hi"], ["Hello", "Hi"]]
 
 
 def test_nothing_of_a_person_who_was_erased_is_left_beside_a_thread(store):

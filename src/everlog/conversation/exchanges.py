@@ -14,6 +14,7 @@ from everlog.conversation.exchange_values import Answer, Recorded, Request
 from everlog.conversation.presence import Placed, Presence, principal_of
 from everlog.conversation.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
+from everlog.log.matches import VOICES
 from everlog.messages import Message
 from everlog.pump import mark_tree
 from everlog.store import Store, Unit
@@ -82,8 +83,10 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     messages = (*placed.said, *answer.messages)
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
-    thread = _thread(unit, placed)
     principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
+    if placed.thread is None and (kept := _kept_since(unit, request, messages, principal)) is not None:
+        return Recorded(decision="nothing", thread=kept, said=0)
+    thread = _thread(unit, placed)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
@@ -95,6 +98,19 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     return Recorded(
         decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)
     )
+
+
+def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], principal: str) -> str | None:
+    """Return the thread of a later request that shows this exchange already; None if there is none.
+
+    A client whose answer was not held long enough asks on, and another server may be quicker to keep both.
+    """
+    began = request.origin.request
+    if began is None or messages[-1].kind not in VOICES:
+        return None
+    chain = log.prints(unit.secret(), messages)[-1].chain
+    later = (one.thread for one in log.holding(unit, [chain], principal=principal) if one.thread > began)
+    return next(later, None)
 
 
 def _thread(unit: Unit, placed: Placed) -> ThreadRow:
