@@ -42,6 +42,32 @@ def test_a_turn_that_failed_is_asked_for_again_and_its_words_are_recorded_once(r
         made.do("resume")
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_whether_the_last_turn_can_go_on_is_part_of_the_status(remembering, restarts):
+    made = remembering(*texts("1"), Refused(status=400), SEA)
+    assert not made.do("status").can_resume
+    made.turn("one")
+    assert not made.do("status").can_resume
+    with pytest.raises(BadRequest):
+        made.turn("When?")
+    if restarts:
+        made.again()
+    assert (made.do("status").can_resume, made.do("status").is_open) == (True, False)
+    made.do("resume")
+    assert not made.do("status").can_resume
+
+
+def test_a_turn_that_failed_while_the_database_was_away_can_go_on(remembering):
+    made = remembering(*texts("1"), Refused(status=400), SEA)
+    made.turn("one")
+    with down(), pytest.raises(BadRequest):
+        made.turn("When?")
+    assert made.do("status").waiting
+    assert made.do("status").can_resume
+    made.do("resume")
+    assert not made.do("status").can_resume
+
+
 def test_a_turn_that_fails_again_is_asked_for_once_more(remembering):
     made = remembering(Refused(status=400), Refused(status=400), SEA)
     with pytest.raises(BadRequest):

@@ -25,6 +25,7 @@ def status(**changes) -> MemoryStatus:
         "waiting": 0,
         "refused": 0,
         "is_open": False,
+        "can_resume": False,
         "epoch": 1,
         "reason": "first",
         "turns_when": None,

@@ -158,7 +158,7 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
             elif chat_commands.is_end(words):
                 break
             elif chat_commands.is_retry(words):
-                _answered(talk, None, screen)
+                _again(talk, screen)
             else:
                 screen.show(chat_commands.run(talk, words))
         except Cancelled:
@@ -167,6 +167,18 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
         except EverlogError as error:
             status = max(status, screen.failed(error))
     return DONE if is_live else status
+
+
+def _again(talk: Talk, screen: Plain) -> None:
+    """Ask again for the answer of the last turn.
+
+    Raises:
+        Mistake: it is whole, or nothing was said yet.
+        EverlogError: nothing came of it again, or not all; what came is shown.
+    """
+    if not talk.memory.status().can_resume:
+        raise Mistake("there is nothing to ask again: no answer failed or broke off")
+    _answered(talk, None, screen)
 
 
 def _answered(talk: Talk, words: str | None, screen: Plain) -> None:
