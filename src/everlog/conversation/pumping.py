@@ -24,6 +24,9 @@ from everlog.pump.usefulness import UNUSABLE, name_of
 CLOSE_S = 10.0
 """How long a memory that is closed, or a program that ends, waits for what is being built."""
 
+NO_SUMMARY = "past='rolling' needs a model as its compactor; until then older words are left out"
+"""What hinders a summary without a model: it stays inactive, and says so."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -47,13 +50,18 @@ class Pump:
         """About how many lines the last run left to build."""
         self.bad_answers = 0
         """Answers of the compactor in a row that could not be used."""
-        self.hindrance: str | None = None
+        self.hindrance: str | None = self._lack
         """What kept the last run from building all, in words; None if nothing did."""
 
     @property
     def summarises(self) -> bool:
         """Whether a model is to write a summary."""
         return isinstance(self._memory, Rolling) and self._memory.model is not None
+
+    @property
+    def _lack(self) -> str | None:
+        """What is missing for anything to be built."""
+        return NO_SUMMARY if isinstance(self._memory, Rolling) and self._memory.model is None else None
 
     def run(self) -> None:
         """Build what is missing, here."""
@@ -82,12 +90,12 @@ class Pump:
             self._trouble.count("derive", name_of(error), **refusal.facts(), said=self.hindrance)
         else:
             self.hindrance = f"building memory failed: {type(error).__name__}"
-            self._trouble.note("derive", error)
+            self._trouble.note("derive", error, model=self._compactor.model)
 
     def _take_in(self, ran: Ran) -> None:
         self.left = ran.remaining
         self.bad_answers = ran.bad + (0 if ran.useful else self.bad_answers)
-        self.hindrance = None
+        self.hindrance = self._lack
         model = self._compactor.model
         if ran.bad or ran.reason == UNUSABLE:
             often = "; it is asked less often until one can" if ran.reason == UNUSABLE else ""
@@ -97,7 +105,7 @@ class Pump:
         elif ran.reason is not None and ran.reason != "erased":
             self.hindrance = f"the compactor {model} gives no answer: {ran.reason}"
         if ran.reason is not None and ran.reason != "erased":
-            self._trouble.count("derive", ran.reason)
+            self._trouble.count("derive", ran.reason, model=model)
 
     def kick(self) -> None:
         """Build what is missing, in the background."""
@@ -185,7 +193,7 @@ def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int, known: Known
                 compactor, settings=lambda _unit, _subject: settings_for(budget_tokens, known()), recalled=echoes
             )
             if memory.model is None:
-                _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
+                _logger.warning(NO_SUMMARY)
             return memory
         case "none":
             return None

@@ -18,7 +18,7 @@ from everlog.surfaces.cli.names import as_key
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.config import ChatSettings
 
-_PASTS: dict[str, Mode] = {"tree": "tree", "rolling": "rolling", "none": "none"}
+_PASTS: dict[str, Mode] = {kind: kind for kind in config.PASTS}
 
 _NO_MODEL = (
     "no model is named: everlog chat --model PROVIDER/MODEL, as in anthropic/claude-sonnet-5-5; or set EVERLOG_MODEL, "
@@ -124,7 +124,7 @@ def chat(
             partner.fresh,
             key=thread,
             tokens=found.tokens,
-            past=as_past(found.past),
+            past=found.past,
             search=found.search,
             compactor=asked,
         )
