@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog import BadRequest, Cancelled, Mistake, SpendCapReached, TurnState
+from everlog import BadRequest, Cancelled, Mistake, SpendCapReached, TurnState, context
 from everlog.conversation.again import AGAIN
 from everlog.testing.upstream import Answer, Broken, Refused
 from tests.unit.conversation.remembering import PROTOCOLS
@@ -132,12 +132,20 @@ def test_a_turn_that_was_cancelled_or_cut_by_its_length_is_asked_for_again(remem
     assert [text for kind, text in made.logged if kind == "user"] == ["When?", "And the tide?"]
 
 
+def status_of_request(made):
+    """What became of the newest request, as `everlog context` says it."""
+    thread = made.memory.thread.id
+    return made.home.store.read(made.home.name, lambda unit: context.request(unit, thread)).status
+
+
 def test_what_was_stopped_by_a_spend_cap_goes_on_with_a_higher_one(remembering):
     made = remembering(SEA, spend_cap_usd=0.0)
     with pytest.raises(SpendCapReached):
         made.turn("When?")
+    assert status_of_request(made) == "not sent"
     made.again(spend_cap_usd=None)
     assert made.do("resume").text == SEA.text
+    assert status_of_request(made) == "answered"
     assert made.logged == [("user", "When?"), ("assistant", SEA.text)]
 
 
