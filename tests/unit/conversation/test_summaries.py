@@ -94,3 +94,10 @@ def test_a_summary_without_a_model_is_inactive_and_the_status_says_so(rememberin
         assert status.hindrance == "past='rolling' needs a model as its compactor; until then older words are left out"
         assert not status.is_well
     assert made.turn("two").text
+
+
+@pytest.mark.parametrize(("past", "count"), [("tree", 1), ("rolling", 0), ("none", 0)])
+def test_a_thread_whose_prompts_show_no_lines_has_none_to_build(remembering, past, count):
+    made = remembering(lengthy, past=past, pump="none")
+    made.turn("one " * 200)
+    assert made.home.due() == count
