@@ -166,7 +166,7 @@ class Attached:
         self._refuse_if_closed()
         expect(text, (str, type(None)), "what the user says is a str")
         if on_chunk is not None and not callable(on_chunk):
-            raise Mistake(f"`on_chunk` is called with each chunk, so it is no {type(on_chunk).__name__}")
+            raise Mistake(f"`on_chunk` is called with each piece of the answer, so it is no {type(on_chunk).__name__}")
         going = yield from self._begun(text, files)
         try:
             reply = yield from going.run(stream=stream, on_chunk=on_chunk)

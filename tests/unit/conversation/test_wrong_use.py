@@ -101,14 +101,6 @@ def test_an_encrypted_database_is_told_how_a_memory_is_attached_to_it(tmp_path):
         everlog.attach("openai/gpt-5.6-luna", key="k", database=tmp_path / "sealed.db", chat_options={"api_key": "k"})
 
 
-def test_a_listener_that_cannot_be_called_is_refused_before_anything_is_recorded(remembering):
-    made = remembering(Answer(text="1"))
-    with pytest.raises(Mistake, match="`on_chunk` is called with each chunk"):
-        made.turn("one", on_chunk=5)
-    assert not made.bodies
-    assert not list(made.home.threads())
-
-
 def test_a_mask_without_a_search_is_refused_unless_search_is_off_on_purpose(remembering):
     made = remembering(Answer(text="1"))
     with pytest.raises(Mistake, match="search=True"):
@@ -128,3 +120,12 @@ def test_a_thread_is_named_after_the_first_words_of_its_first_turn(remembering):
     assert titles["k"] is not None
     assert titles["k"].startswith("Which sea is warm in June")
     assert len(titles["k"]) <= 61
+
+
+def test_who_is_to_hear_the_answer_is_looked_at_before_anything_is_recorded(remembering):
+    made = remembering(Answer(text="Yes."))
+    with pytest.raises(Mistake, match="`on_chunk` is called with each piece of the answer, so it is no int"):
+        made.turn("Hi", on_chunk=5)
+    assert made.bodies == []
+    assert made.turn("Hi").text == "Yes."
+    assert [kind for kind, _ in made.logged] == ["user", "assistant"]
