@@ -90,7 +90,7 @@ class Pump:
             self._trouble.count("derive", name_of(error), **refusal.facts(), said=self.hindrance)
         else:
             self.hindrance = f"building memory failed: {type(error).__name__}"
-            self._trouble.note("derive", error, model=self._compactor.model)
+            self._trouble.note("derive", error)
 
     def _take_in(self, ran: Ran) -> None:
         self.left = ran.remaining
