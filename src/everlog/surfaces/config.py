@@ -40,13 +40,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from everlog.chat.options import refuse_unknown
 from everlog.errors import Mistake
 from everlog.store.newfile import expanded
 from everlog.store.store import scheme_of
+
+if TYPE_CHECKING:
+    from everlog.context import Mode
 
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
@@ -147,6 +150,9 @@ CHAT_SHAPES: dict[str, type] = {
 }
 """What `[chat]` may hold."""
 
+PASTS: tuple["Mode", ...] = ("tree", "rolling", "none")
+"""What may stand for older words."""
+
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
 
 
@@ -198,7 +204,7 @@ class ChatSettings:
     """How to reach it, as a `Chat` takes it."""
     tokens: int | None = None
     """What memory may take of each prompt; None where nobody says."""
-    past: str = "tree"
+    past: "Mode" = "tree"
     """What stands for older words."""
     search: bool = False
     """Whether the model may search."""
@@ -209,7 +215,7 @@ def chat_settings(
     *,
     model: str | None = None,
     tokens: int | None = None,
-    past: str | None = None,
+    past: "Mode | None" = None,
     search: bool | None = None,
     environment: Mapping[str, str] = os.environ,
     **given: Any,
@@ -277,6 +283,8 @@ def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | No
         _expect(section, shapes, f"[{name}] of {path}:")
     if found.get("compactor", {}).get("at_once", 1) < 1:
         raise Mistake(f"[compactor] of {path}: at_once is at least 1")
+    if (past := found.get("chat", {}).get("past", ChatSettings().past)) not in PASTS:
+        raise Mistake(f"[chat] of {path}: past is one of {', '.join(PASTS)}, not {past!r}")
     return path, found
 
 
