@@ -2,8 +2,11 @@
 
     import everlog
 
-    memory = everlog.open("chats.db")
-    memory.thread("holiday").append("user", "Let us go to the sea in June.")
+    memory = everlog.attach("anthropic/claude-sonnet-5-5", key="holiday")
+    memory.turn("Which sea is warm in June?")
+
+    home = everlog.open("chats.db")
+    home.thread("holiday").append("user", "Let us go to the sea in June.")
 
     everlog.Chat("anthropic/claude-sonnet-5-5").ask("Which sea is warm in June?")
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from everlog.errors import Mistake, ProtocolError
+from everlog.errors import Mistake, ProtocolError, expect
 from everlog.protocols import FORMATS
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ def known(protocol: str | None) -> str | None:
     Raises:
         Mistake: there is no such protocol.
     """
+    expect(protocol, (str, type(None)), "`required_protocol` is a str or None")
     if protocol is not None and protocol not in FORMATS:
         raise Mistake(f"no protocol {protocol!r} can be required; it is one of {', '.join(FORMATS)}")
     return protocol

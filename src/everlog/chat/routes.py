@@ -10,7 +10,7 @@ from everlog.chat.options import Concurrency, concurrency_of, meant, refuse_unkn
 from everlog.chat.providers import Endpoint, endpoint
 from everlog.chat.retries import Retry
 from everlog.clock import Clock, SystemClock
-from everlog.errors import Mistake, expect
+from everlog.errors import Mistake, UnknownModel, expect
 from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Thinking
 from everlog.registry import Model, Provider, Registry, builtin
@@ -76,6 +76,12 @@ class Route:
             Mistake: the provider does not speak it.
         """
         return self.registry.protocol(self.model, self.asked or self.configured)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it leads to a server of its user's own, or to a model that nobody else knows."""
+        is_known = (self.provider.name, self.model.id) in self.registry.models
+        return not is_known or self.endpoint.base_url != self.provider.base_url.rstrip("/")
 
     @property
     def default_limit(self) -> int | None:
@@ -148,6 +154,25 @@ def _named(config: ChatConfig, name: str | None) -> str:
     if not found:
         raise Mistake('name a model, as in Chat("openai/gpt-5.6-luna"), or give ChatConfig(default_model=…)')
     return found
+
+
+def instead(given: str | Model, own: Route, config: ChatConfig) -> Route:
+    """Return the way to a model that is tried where a chat's own one fails.
+
+    Where the own way is a private one, a name that nobody knows is a model there, asked in the same protocol.
+
+    Raises:
+        UnknownModel: nobody knows it.
+        MissingCredentials: its provider wants a key.
+    """
+    if isinstance(given, Model):
+        return resolved(config, given.id, given.provider, None, assume_exists=True)
+    try:
+        return resolved(config, given, None, None, assume_exists=False)
+    except UnknownModel:
+        if not own.is_private:
+            raise
+        return resolved(config, given, own.provider.name, own.asked, assume_exists=True)
 
 
 def opened(

@@ -20,7 +20,7 @@ from everlog.chat.options import (
 )
 from everlog.chat.provider_tools import ProviderTool, provider_tools_of
 from everlog.chat.retries import TRANSIENT
-from everlog.chat.routes import ChatConfig, Route, resolved
+from everlog.chat.routes import ChatConfig, instead, resolved
 from everlog.chat.structured import as_schema
 from everlog.chat.tools import Tool, as_tool
 from everlog.errors import expect
@@ -181,7 +181,8 @@ class Settings(Hooks):
         """Try other models, in order, where this one fails; None removes them.
 
         Args:
-            models: their names, or models of the registry.
+            models: their names, or models of the registry. Where the chat's own model, or its server, is a private one, a name
+                that nobody knows is a model there.
             on: the errors after which the next is tried; by default those that pass by themselves.
 
         Raises:
@@ -190,14 +191,9 @@ class Settings(Hooks):
         given = [one for one in models if one is not None]
         for one in given:
             expect(one, (str, Model), "a fallback is the name of a model or a Model")
-        self._state.fallbacks = tuple(self._fallback(one) for one in given)
+        self._state.fallbacks = tuple(instead(one, self._state.route, self._state.config) for one in given)
         self._state.fallback_errors = errors_of(on) if given else TRANSIENT
         return self
-
-    def _fallback(self, given: Any) -> Route:
-        if isinstance(given, Model):
-            return resolved(self._state.config, given.id, given.provider, None, assume_exists=True)
-        return resolved(self._state.config, given, None, None, assume_exists=False)
 
     def with_temperature(self, temperature: float | None) -> Self:
         """Set the temperature; None is the model's own."""

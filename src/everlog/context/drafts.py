@@ -7,7 +7,7 @@ from everlog.context.codec import encode
 from everlog.context.keepers import Seen
 from everlog.context.pieces import Shape, past_pieces, repeated, tail_pieces
 from everlog.context.reading import Reading
-from everlog.context.values import Epoch, Held, Item, Piece
+from everlog.context.values import Epoch, Held, Item, ItemKind, Piece
 from everlog.messages import Entry
 
 
@@ -86,6 +86,10 @@ def newest_bytes(draft: Draft, open_at: int | None) -> int:
     return size
 
 
+_JOINED: tuple[ItemKind, ...] = ("view", "summary", "left out", "message")
+"""Parts of which several in a row are one line of a report."""
+
+
 def items(draft: Draft, head: int) -> tuple[Item, ...]:
     """Return the report: one line for each part; messages in a row are one."""
     rate = draft.epoch.rate
@@ -96,7 +100,7 @@ def items(draft: Draft, head: int) -> tuple[Item, ...]:
     for piece in draft.pieces:
         last = found[-1] if found else None
         tokens = rate.tokens_for(piece.size)
-        if last is not None and last.kind == piece.kind and piece.kind in ("view", "summary", "message"):
+        if last is not None and last.kind == piece.kind and piece.kind in _JOINED:
             ref = last.ref if last.ref == piece.ref else f"{last.ref.partition('-')[0]}-{piece.ref.rpartition('-')[2]}"
             found[-1] = Item(kind=piece.kind, ref=ref, tokens=last.tokens + tokens)
         else:

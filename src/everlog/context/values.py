@@ -43,7 +43,8 @@ ItemKind: TypeAlias = Literal["instructions", "view", "summary", "left out", "re
 
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
-Status: TypeAlias = Literal["sent", "answered", "failed", "cancelled"]
+Status: TypeAlias = Literal["sent", "answered", "failed", "cancelled", "not sent"]
+"""What became of a request; one that what may be spent did not allow was not sent."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 

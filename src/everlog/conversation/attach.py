@@ -14,7 +14,7 @@ from everlog.conversation.memory import AsyncMemory, Memory, made
 from everlog.conversation.options import Wishes, options_of
 from everlog.conversation.partners import Given, Partner
 from everlog.conversation.toolbox import names
-from everlog.errors import Mistake
+from everlog.errors import KeyTrouble, Mistake
 
 if TYPE_CHECKING:
     from everlog.chat.async_chat import AsyncChat
@@ -82,7 +82,10 @@ def attach(
     partner = Partner(chat, options=wishes.get("chat_options"), required=required, reserved=names(options))
     if isinstance(database, Everlog):
         return made(database, key, partner, options, owns=False)
-    home = open(database)
+    try:
+        home = open(database)
+    except KeyTrouble as error:
+        raise KeyTrouble(f"{error}; attach to it by everlog.open(…, keys=…).attach(…)") from None
     try:
         return made(home, key, partner, options, owns=True)
     except BaseException:

@@ -32,7 +32,7 @@ from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.tree import Tree
 from everlog.conversation.trouble import PASSES, Trouble
 from everlog.conversation.turns import Going
-from everlog.conversation.undecided import undecided
+from everlog.conversation.undecided import is_unanswered, undecided
 from everlog.conversation.units import Turn
 from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import NewTurn, Spent, TurnState
@@ -206,6 +206,7 @@ class Attached:
             waiting=self._recorder.spool.messages,
             refused=self._recorder.backlog.refused,
             is_open=bool(self._pending()),
+            can_resume=self._can_resume(),
             epoch=None if context is None else context.epoch.n,
             reason=None if context is None else context.epoch.reason,
             turns_when=None if context is None else context.turns_when,
@@ -217,6 +218,16 @@ class Attached:
             hindrance=self._pump.hindrance,
             bad_answers=self._pump.bad_answers,
         )
+
+    def _can_resume(self) -> bool:
+        bench = self._room.bench
+        is_left = bench.turn is not None or bench.broken is not None
+        if is_left and self._recorder.spool.messages:  # the log does not know of it yet
+            return True
+        try:
+            return is_unanswered(self._recorder.database, self.key)
+        except PASSES:
+            return is_left
 
     def _cost(self) -> Costs:
         try:

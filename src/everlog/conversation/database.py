@@ -258,7 +258,7 @@ class Everlog:
         return backup(self.store, Path(target))
 
     def due(self) -> int:
-        """Return how many of the tenant's threads have lines of a tree to build."""
+        """Return how many of the tenant's threads have lines of a tree to build; those whose prompts show none do not count."""
         return self.store.read(self.name, due)
 
     def close(self) -> None:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from everlog import log
-from everlog.chat.options import refuse_unknown
+from everlog.chat.options import mapping_of, refuse_unknown
 from everlog.context import LOW_MARK, MIN_BUDGET_BYTES, Mode
 from everlog.conversation.partners import OPTIONS as CHAT_OPTIONS
-from everlog.errors import BudgetTooSmall, Mistake, expect, expect_number
+from everlog.conversation.partners import taken_as
+from everlog.errors import BudgetTooSmall, MissingCredentials, Mistake, ProtocolError, expect, expect_number
 from everlog.memory.interface import Compactor
 from everlog.memory.tree import Mask
 from everlog.messages import Origin
@@ -83,7 +84,7 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         ProtocolError: the compactor speaks another one.
         Mistake: there is no such option, or no such value of it.
     """
-    _refuse_wires(wishes)
+    _refuse_misplaced(wishes)
     refuse_unknown(wishes, NAMES, "attach")
     size, unit = _budget(wishes.get("tokens"), wishes.get("budget"))
     made = Options(
@@ -100,9 +101,7 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
         spend_cap_usd=wishes.get("spend_cap_usd"),
         required_protocol=required,
         origin=Origin(user=wishes.get("user"), session=wishes.get("session"), project=wishes.get("project")),
-        compactor=compactor_of(
-            wishes.get("compactor", EXTRACTIVE), options=wishes.get("compactor_options"), required_protocol=required
-        ),
+        compactor=_compactor(wishes, required),
     )
     _check(made, wishes.get("tail"))
     if made.search_mask is not None and "search" not in wishes:
@@ -112,11 +111,11 @@ def options_of(wishes: Wishes, *, required: str | None) -> Options:
     return made
 
 
-def _refuse_wires(wishes: Iterable[str]) -> None:
-    """Say where it goes how a model is reached: there are two whom it may be about.
+def _refuse_misplaced(wishes: Iterable[str]) -> None:
+    """Say where it goes what is no matter of the memory: how a model is reached, what it is told, how a database is opened.
 
     Raises:
-        Mistake: it was said of neither.
+        Mistake: something of that was given.
     """
     for name in wishes:
         if name in CHAT_OPTIONS:
@@ -124,6 +123,48 @@ def _refuse_wires(wishes: Iterable[str]) -> None:
                 f"attach has no option {name!r}: how the model is reached goes into chat_options={{{name!r}: …}}, "
                 "and for the compactor into compactor_options"
             )
+        if name in _OF_CHATS:
+            raise Mistake(
+                f"attach has no option {name!r}: that is said to a chat, as in "
+                f"attach(everlog.Chat(…).{_OF_CHATS[name]}(…), key=…)"
+            )
+        if name in _OF_DATABASES:
+            raise Mistake(
+                f"attach has no option {name!r}: the database is opened with it, as in "
+                f"everlog.open(…, {name}=…).attach(…)"
+            )
+
+
+_OF_CHATS = {
+    "instructions": "with_instructions",
+    "system": "with_instructions",
+    "tools": "with_tools",
+    "schema": "with_schema",
+    "temperature": "with_temperature",
+    "max_output_tokens": "with_max_output_tokens",
+    "fallbacks": "with_fallbacks",
+}
+"""What is said to the chat, and how."""
+
+_OF_DATABASES = ("keys", "tenant", "redactor", "clock", "synchronous", "encrypting")
+"""What is said to the database."""
+
+
+def _compactor(wishes: Wishes, required: str | None) -> Compactor:
+    """Return what writes the lines.
+
+    Raises:
+        ProtocolError: it speaks another protocol than the required one.
+        Mistake: there is no such compactor, model, option or key.
+    """
+    given, wire = wishes.get("compactor", EXTRACTIVE), mapping_of(wishes.get("compactor_options"), "compactor_options")
+    try:
+        return compactor_of(given, options=wire, required_protocol=required)
+    except (MissingCredentials, ProtocolError) as error:
+        if not isinstance(given, str):
+            raise
+        name = "api_key" if isinstance(error, MissingCredentials) else "protocol"
+        raise type(error)(taken_as(error, "compactor_options", name)) from None
 
 
 def _budget(tokens: object, budget: object) -> tuple[int, Literal["bytes", "tokens"]]:

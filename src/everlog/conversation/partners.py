@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 from everlog.chat.async_chat import AsyncChat
 from everlog.chat.chat import Chat
 from everlog.chat.message import ChatMessage
-from everlog.chat.options import refuse_unknown
+from everlog.chat.options import mapping_of, refuse_unknown
 from everlog.chat.required import require
 from everlog.chat.state import State
 from everlog.chat.tools import Tool
-from everlog.errors import Mistake
+from everlog.errors import MissingCredentials, Mistake, ProtocolError
 from everlog.messages import JSON
 from everlog.protocols.exchange import Said
 from everlog.tokens import utf8
@@ -94,7 +94,12 @@ class Partner:
         """
         if not isinstance(chat, Chat | AsyncChat):
             raise Mistake(f"a function given as a chat makes a Chat or an AsyncChat, not {type(chat).__name__}")
-        require(chat, self._required)
+        try:
+            require(chat, self._required)
+        except ProtocolError as error:
+            if not isinstance(self._given, str):
+                raise
+            raise ProtocolError(taken_as(error, "chat_options", "protocol")) from None
         if taken := [name for name in self._reserved if name in chat.tools]:
             raise Mistake(
                 f"the chat has a tool {taken[0]!r}, and so has its memory; give yours another name, as in tool(name=…)"
@@ -106,14 +111,18 @@ class Partner:
         return chat
 
 
+def taken_as(error: Mistake, options: str, name: str) -> str:
+    """Return what an error says, and where `attach` takes what it asks for."""
+    return f'{error}; attach takes that as {options}={{"{name}": …}}'
+
+
 def _maker(given: Given, options: Mapping[str, Any] | None) -> Callable[[], Chat | AsyncChat] | None:
+    wire = mapping_of(options, "chat_options")
     if isinstance(given, str):
-        refuse_unknown(options or {}, OPTIONS, "chat_options")
-        return lambda: Chat(given, **(options or {}))
-    if options:
-        raise Mistake(
-            f"chat_options ({', '.join(options)}) are for the name of a model; a chat that is given has its own"
-        )
+        refuse_unknown(wire, OPTIONS, "chat_options")
+        return lambda: _named(given, wire)
+    if wire:
+        raise Mistake(f"chat_options ({', '.join(wire)}) are for the name of a model; a chat that is given has its own")
     if isinstance(given, Chat | AsyncChat):
         return None
     if isinstance(given, type) or not callable(given):
@@ -122,6 +131,13 @@ def _maker(given: Given, options: Mapping[str, Any] | None) -> Callable[[], Chat
             f"not to {type(given).__name__}"
         )
     return given
+
+
+def _named(name: str, wire: Mapping[str, Any]) -> Chat:
+    try:
+        return Chat(name, **wire)
+    except MissingCredentials as error:
+        raise MissingCredentials(taken_as(error, "chat_options", "api_key")) from None
 
 
 def state_of(chat: Chat | AsyncChat) -> State:

@@ -28,6 +28,9 @@ CLOSE_S = 10.0
 WARM_S = 0.5
 """How long the first turn of a memory waits for lines that code builds; about 1,000 messages' (`python -m benchmarks nodes`)."""
 
+NO_SUMMARY = "past='rolling' needs a model as its compactor; until then older words are left out"
+"""What hinders a summary without a model: it stays inactive, and says so."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -51,7 +54,7 @@ class Pump:
         """About how many lines the last run left to build."""
         self.bad_answers = 0
         """Answers of the compactor in a row that could not be used."""
-        self.hindrance: str | None = None
+        self.hindrance: str | None = self._lack
         """What kept the last run from building all, in words; None if nothing did."""
 
     @property
@@ -64,6 +67,11 @@ class Pump:
         until = monotonic() + WARM_S
         if thread is not None and getattr(self._compactor, "inline", False):
             self._run(thread, lambda: self._closing.is_set() or monotonic() > until)
+
+    @property
+    def _lack(self) -> str | None:
+        """What is missing for anything to be built."""
+        return NO_SUMMARY if isinstance(self._memory, Rolling) and self._memory.model is None else None
 
     def run(self) -> None:
         """Build what is missing, here."""
@@ -101,7 +109,7 @@ class Pump:
     def _take_in(self, ran: Ran) -> None:
         self.left = ran.remaining
         self.bad_answers = ran.bad + (0 if ran.useful else self.bad_answers)
-        self.hindrance = None
+        self.hindrance = self._lack
         model = self._compactor.model
         if ran.bad or ran.reason == UNUSABLE:
             often = "; it is asked less often until one can" if ran.reason == UNUSABLE else ""
@@ -111,7 +119,7 @@ class Pump:
         elif ran.reason is not None and ran.reason != "erased":
             self.hindrance = f"the compactor {model} gives no answer: {ran.reason}"
         if ran.reason is not None and ran.reason != "erased":
-            self._trouble.count("derive", ran.reason)
+            self._trouble.count("derive", ran.reason, model=model)
 
     def kick(self) -> None:
         """Build what is missing, in the background."""
@@ -199,7 +207,7 @@ def memory_of(mode: Mode, compactor: Compactor, budget_tokens: int, known: Known
                 compactor, settings=lambda _unit, _subject: settings_for(budget_tokens, known()), recalled=echoes
             )
             if memory.model is None:
-                _logger.warning("past='rolling' needs a model as its compactor; until then older words are left out")
+                _logger.warning(NO_SUMMARY)
             return memory
         case "none":
             return None

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import get_args
 
+from everlog import context as contexts
 from everlog import log
+from everlog.context import Mode
 from everlog.conversation.costs import Costs, costs
 from everlog.messages import KINDS
 from everlog.pump import rows as pump_rows
@@ -47,11 +50,17 @@ def stats(unit: Unit) -> Stats:
 
 
 def due(unit: Unit) -> int:
-    """Count the threads that have lines of a tree to build."""
-    return sum(is_due(unit, thread) for thread in log.ids(unit))
+    """Count the threads that have lines of a tree to build, but for those whose prompts show none."""
+    return sum(is_due(unit, thread) and not _shows_no_lines(unit, thread) for thread in log.ids(unit))
 
 
 def is_due(unit: Unit, thread: str) -> bool:
     """Return whether a thread, by its id, has lines of a tree to build."""
     found = unit.row(pump_rows.DUE, memory="tree", subject=thread)
     return found is not None and found[1] is not None
+
+
+def _shows_no_lines(unit: Unit, thread: str) -> bool:
+    """Return whether a thread is talked in, and always with a summary, or the newest words alone, before it."""
+    used = {mode for mode in get_args(Mode) if contexts.in_use(unit, thread, mode) is not None}
+    return bool(used) and "tree" not in used

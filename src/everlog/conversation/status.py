@@ -19,6 +19,9 @@ class MemoryStatus:
     may be one."""
     is_open: bool
     """Whether a turn waits for somebody to approve a call."""
+    can_resume: bool
+    """Whether `resume()` goes on with the last turn: it failed, broke off, was left by its process, waits for approvals,
+    or is under way."""
     epoch: int | None
     """Number of the epoch that the last prompt was in; None before the first, or where it was made without the database."""
     reason: str | None

@@ -33,7 +33,10 @@ class Trouble:
         with self._lock:
             self._counts[where] += 1
             self._last = name
-        _logger.warning("a conversation goes on without its memory: %s", where, extra={"error": name, **facts})
+        about = f"{model}: {name}" if (model := facts.get("model")) else name
+        _logger.warning(
+            "a conversation goes on without its memory: %s (%s)", where, about, extra={"error": name, **facts}
+        )
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -28,7 +28,7 @@ from everlog.conversation.patience import Patience
 from everlog.conversation.room import Room
 from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.units import Piece, Turn
-from everlog.errors import Cancelled, ContextTooLong
+from everlog.errors import Cancelled, ContextTooLong, SpendCapReached
 from everlog.log import TurnState
 from everlog.protocols.exchange import Said, Usage, said
 
@@ -174,7 +174,11 @@ class Going:
 
     def _ask(self, state: State, stream: bool, on_chunk: OnChunk | None) -> Program[ChatMessage]:
         """Ask once; where the provider finds the prompt too long, once more with a shorter one."""
-        yield Act(self._room.purse.check)
+        try:
+            yield Act(self._room.purse.check)
+        except SpendCapReached:
+            yield from self._record(Piece(), status="not sent")
+            raise
         try:
             return (yield from self._asked(state, stream, on_chunk))
         except ContextTooLong:

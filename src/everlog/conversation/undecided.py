@@ -1,4 +1,4 @@
-"""What a turn that was left open waits for, as the log says it: also for a process that did not begin the turn."""
+"""How the last turn was left, as the log says it: also for a process that did not begin the turn."""
 
 from functools import partial
 
@@ -20,6 +20,20 @@ def undecided(database: Reach, key: str) -> list[ToolCall]:
         return database.reach(lambda: database.store.read(database.tenant, partial(_undecided, key=key)))
     except PASSES:
         return []
+
+
+def is_unanswered(database: Reach, key: str) -> bool:
+    """Return whether the last turn of a thread was not answered to the end.
+
+    Raises:
+        StoreUnavailable: the database is away.
+    """
+    return database.reach(lambda: database.store.read(database.tenant, partial(_is_unanswered, key=key)))
+
+
+def _is_unanswered(unit: Unit, key: str) -> bool:
+    thread = log.known(unit, key)
+    return thread is not None and log.unanswered(unit, log.load(unit, thread)) is not None
 
 
 def _undecided(unit: Unit, key: str) -> list[ToolCall]:

@@ -28,6 +28,7 @@ from everlog.errors import (
     Forbidden,
     Mistake,
     NeverSent,
+    ProtocolError,
     ProviderTimeout,
     ProviderTrouble,
     Unauthorized,
@@ -62,7 +63,10 @@ def named(name: str, options: Mapping[str, Any], required: str | None, config: C
         Mistake: there is no such option, model or key.
     """
     refuse_unknown(options, OPTIONS, "a compactor")
-    chat = Chat(name, **{"config": config, **options})
+    try:
+        chat = Chat(name, **{"config": config, **options})
+    except Mistake as error:
+        raise _of_compactor(name, error) from None
     return ChatCompactor(_template(chat).fresh, required)
 
 
@@ -94,6 +98,11 @@ def _made(make: Callable[[], Any]) -> Chat:
     if not isinstance(made, Chat):
         raise Mistake(f"the function given as a compactor makes a Chat, not {type(made).__name__}")
     return made
+
+
+def _of_compactor(name: str, error: Mistake) -> Mistake:
+    """Return an error that says whose it is: there may be another chat that is talked with."""
+    return type(error)(f"the compactor {name} cannot be used: {error}")
 
 
 def _template(chat: Chat) -> Chat:
@@ -149,7 +158,10 @@ class ChatCompactor:
 
     def _chat(self) -> Chat:
         chat = self._make()
-        require(chat, self._required)
+        try:
+            require(chat, self._required)
+        except ProtocolError as error:
+            raise _of_compactor(f"{chat.provider.name}/{chat.model.id}", error) from None
         return chat
 
     def _failed(self, error: ProviderTrouble, chat: Chat) -> Failure:

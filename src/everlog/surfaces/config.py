@@ -54,6 +54,9 @@ from everlog.surfaces import config_file
 if TYPE_CHECKING:
     from everlog.surfaces.proxy.configured import Configured
 
+if TYPE_CHECKING:
+    from everlog.context import Mode
+
 DEFAULT_DATABASE = "everlog.db"
 DEFAULT_TENANT = "default"
 NO = {"", "0", "false", "no", "off"}
@@ -174,6 +177,9 @@ CHAT_SHAPES: dict[str, type] = {
 }
 """What `[chat]` may hold."""
 
+PASTS: tuple["Mode", ...] = ("tree", "rolling", "none")
+"""What may stand for older words."""
+
 _WIRE = ("provider", "protocol", "base_url", "assume_model_exists")
 
 
@@ -225,7 +231,7 @@ class ChatSettings:
     """How to reach it, as a `Chat` takes it."""
     tokens: int | None = None
     """What memory may take of each prompt; None where nobody says."""
-    past: str = "tree"
+    past: "Mode" = "tree"
     """What stands for older words."""
     search: bool = False
     """Whether the model may search."""
@@ -236,7 +242,7 @@ def chat_settings(
     *,
     model: str | None = None,
     tokens: int | None = None,
-    past: str | None = None,
+    past: "Mode | None" = None,
     search: bool | None = None,
     environment: Mapping[str, str] = os.environ,
     **given: Any,
@@ -296,6 +302,8 @@ def _file(settings: Settings, environment: Mapping[str, str]) -> tuple[Path | No
         _expect(section, shapes, f"[{name}] of {path}:")
     if found.get("compactor", {}).get("at_once", 1) < 1:
         raise Mistake(f"[compactor] of {path}: at_once is at least 1")
+    if (past := found.get("chat", {}).get("past", ChatSettings().past)) not in PASTS:
+        raise Mistake(f"[chat] of {path}: past is one of {', '.join(PASTS)}, not {past!r}")
     return path, found
 
 

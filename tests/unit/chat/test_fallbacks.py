@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from everlog import Chat, ChatConfig
 from everlog.chat.effects import Timeouts
 from everlog.chat.loop import Fallback
 from everlog.chat.retries import TRANSIENT, Retry
@@ -23,6 +24,7 @@ from everlog.errors import (
     ProviderUnavailable,
     RateLimited,
     Unauthorized,
+    UnknownModel,
 )
 from everlog.registry import builtin
 from everlog.testing.upstream import Answer, Broken, Cut, Refused, Reset, Stalled, Upstream
@@ -189,6 +191,20 @@ def test_fallbacks_are_names_or_models_and_none_removes_them(chatting):
     assert chat.fallback_errors == (BadRequest, ConnectionFailed)
     assert chat.with_fallbacks(None, on=BadRequest) is chat
     assert (chat.fallbacks, chat.fallback_errors) == ((), TRANSIENT)
+
+
+def test_a_fallback_that_nobody_knows_is_at_the_private_server_of_the_chat_and_asked_as_the_chat_is():
+    with Upstream([Refused(status=500), Answer(text="Here.")]) as upstream:
+        chat = Chat("m-1", base_url=upstream.url, api_key="k", config=ChatConfig(environ={}, retry=Retry(retries=0)))
+        assert chat.with_fallbacks("m-2").ask("Hi").text == "Here."
+        assert chat.wires == (("openai", "chat_completions"),) * 2
+        assert [one.body["model"] for one in upstream.requests] == ["m-1", "m-2"]
+
+
+def test_a_fallback_that_nobody_knows_is_refused_where_the_chat_is_at_no_private_server():
+    chat = Chat(f"openai/{SECOND}", api_key="k", config=ChatConfig(environ={}))
+    with pytest.raises(UnknownModel, match="m-2"):
+        chat.with_fallbacks("m-2")
 
 
 @pytest.mark.covers("chat A.1 74")

@@ -80,6 +80,7 @@ def test_with_no_memory_the_newest_words_are_all():
     made = talk.until("full")
     assert made.shown is None
     assert NOTE in words(made)
+    assert [item.kind for item in made.items].count("left out") == 1
     count = talk.memory.store.read(TENANT, lambda unit: log.load(unit, talk.thread.id).next)
     assert 0 < made.epoch.cut < count
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog import BadRequest, Cancelled, Mistake, SpendCapReached, TurnState
+from everlog import BadRequest, Cancelled, Mistake, SpendCapReached, TurnState, context
 from everlog.conversation.again import AGAIN
 from everlog.testing.upstream import Answer, Broken, Refused
 from tests.unit.conversation.remembering import PROTOCOLS
@@ -40,6 +40,32 @@ def test_a_turn_that_failed_is_asked_for_again_and_its_words_are_recorded_once(r
     assert made.bodies[3]["messages"][: len(made.bodies[2]["messages"])] == made.bodies[2]["messages"]
     with pytest.raises(Mistake, match="no turn waits"):
         made.do("resume")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_whether_the_last_turn_can_go_on_is_part_of_the_status(remembering, restarts):
+    made = remembering(*texts("1"), Refused(status=400), SEA)
+    assert not made.do("status").can_resume
+    made.turn("one")
+    assert not made.do("status").can_resume
+    with pytest.raises(BadRequest):
+        made.turn("When?")
+    if restarts:
+        made.again()
+    assert (made.do("status").can_resume, made.do("status").is_open) == (True, False)
+    made.do("resume")
+    assert not made.do("status").can_resume
+
+
+def test_a_turn_that_failed_while_the_database_was_away_can_go_on(remembering):
+    made = remembering(*texts("1"), Refused(status=400), SEA)
+    made.turn("one")
+    with down(), pytest.raises(BadRequest):
+        made.turn("When?")
+    assert made.do("status").waiting
+    assert made.do("status").can_resume
+    made.do("resume")
+    assert not made.do("status").can_resume
 
 
 def test_a_turn_that_fails_again_is_asked_for_once_more(remembering):
@@ -106,12 +132,20 @@ def test_a_turn_that_was_cancelled_or_cut_by_its_length_is_asked_for_again(remem
     assert [text for kind, text in made.logged if kind == "user"] == ["When?", "And the tide?"]
 
 
+def status_of_request(made):
+    """What became of the newest request, as `everlog context` says it."""
+    thread = made.memory.thread.id
+    return made.home.store.read(made.home.name, lambda unit: context.request(unit, thread)).status
+
+
 def test_what_was_stopped_by_a_spend_cap_goes_on_with_a_higher_one(remembering):
     made = remembering(SEA, spend_cap_usd=0.0)
     with pytest.raises(SpendCapReached):
         made.turn("When?")
+    assert status_of_request(made) == "not sent"
     made.again(spend_cap_usd=None)
     assert made.do("resume").text == SEA.text
+    assert status_of_request(made) == "answered"
     assert made.logged == [("user", "When?"), ("assistant", SEA.text)]
 
 

@@ -40,6 +40,16 @@ def test_large_messages_are_summarised_before_they_fall_out_of_the_prompt(rememb
     assert made.do("status").is_well
 
 
+def test_trouble_of_a_compactor_names_it_in_the_log(remembering, caplog):
+    model = OffAndOn()
+    made = remembering(lengthy, past="rolling", budget=6_000, compactor=model)
+    model.is_down = True
+    for n in range(8):
+        made.turn(f"number {n} " + "w" * 1_000)
+    assert f"goes on without its memory: derive ({model.model}: unavailable)" in caplog.text
+    assert "number 7" not in caplog.text
+
+
 def test_while_the_summary_is_behind_the_prompt_and_the_status_say_so_and_the_next_turn_after_that_it_is_not(
     remembering,
 ):
@@ -76,3 +86,18 @@ def test_a_worker_summarises_for_the_prompts_that_were_last_made(remembering, bu
     found = store.read(name, lambda unit: settings_in_use(unit, subject))
     assert found == settings_for(1_500, 6_000)
     assert found.room_bytes == 1_500
+
+
+def test_a_summary_without_a_model_is_inactive_and_the_status_says_so(remembering):
+    made = remembering(lengthy, past="rolling", budget=6_000)
+    for status in (made.do("status"), made.turn("one") and made.do("status")):
+        assert status.hindrance == "past='rolling' needs a model as its compactor; until then older words are left out"
+        assert not status.is_well
+    assert made.turn("two").text
+
+
+@pytest.mark.parametrize(("past", "count"), [("tree", 1), ("rolling", 0), ("none", 0)])
+def test_a_thread_whose_prompts_show_no_lines_has_none_to_build(remembering, past, count):
+    made = remembering(lengthy, past=past, pump="none")
+    made.turn("one " * 200)
+    assert made.home.due() == count

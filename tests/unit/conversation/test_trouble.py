@@ -37,7 +37,7 @@ def test_a_turn_goes_on_where_its_prompt_cannot_be_prepared(remembering, caplog)
     assert said[1][:1] == ["one"]
     assert said[1][2:] == ["two"]
     assert said[2][: len(said[1])] == said[1]
-    assert "a conversation goes on without its memory" in caplog.text
+    assert "a conversation goes on without its memory: prepare (StoreUnavailable)" in caplog.text
 
 
 def test_what_cannot_be_recorded_waits_and_goes_in_in_order(remembering):

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from everlog import Mistake, tool
+import everlog
+from everlog import Chat, ChatConfig, KeyTrouble, MasterKeys, MissingCredentials, Mistake, ProtocolError, tool
 from everlog.testing.upstream import Answer
 from tests.unit.conversation.test_turns import weather
 
@@ -49,6 +50,55 @@ def test_how_a_model_is_reached_is_said_to_go_into_the_options_of_the_chat(remem
     made = remembering(Answer(text="1"))
     with pytest.raises(Mistake, match=rf"chat_options={{'{name}': …}}"):
         made.attach(made.chat, **{name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("instructions", r"attach\(everlog\.Chat\(…\)\.with_instructions\(…\), key=…\)"),
+        ("system", r"\.with_instructions\(…\)"),
+        ("tools", r"\.with_tools\(…\)"),
+        ("keys", r"everlog\.open\(…, keys=…\)\.attach\(…\)"),
+        ("tenant", r"everlog\.open\(…, tenant=…\)\.attach\(…\)"),
+    ],
+)
+def test_what_is_said_to_a_chat_or_a_database_is_told_apart_from_what_is_said_to_a_memory(
+    remembering, name: str, said: str
+):
+    made = remembering(Answer(text="1"))
+    with pytest.raises(Mistake, match=said):
+        made.attach(made.chat, **{name: "x"})
+
+
+BARE = {"config": ChatConfig(environ={})}
+
+
+def test_a_missing_key_is_told_whose_it_is_and_where_attach_takes_it(memory):
+    chat = Chat("openai/gpt-5.6-luna", api_key="k")
+    with pytest.raises(MissingCredentials, match=r'^openai needs .*chat_options={"api_key": …}$'):
+        memory.attach("openai/gpt-5.6-luna", key="k", chat_options=BARE)
+    with pytest.raises(MissingCredentials, match=r'^the compactor .*luna .*compactor_options={"api_key": …}$'):
+        memory.attach(chat, key="k", compactor="openai/gpt-5.6-luna", compactor_options=BARE)
+
+
+def test_another_protocol_is_told_whose_it_is_and_where_attach_takes_one(memory):
+    options: dict[str, Any] = {"config": ChatConfig(environ={}, api_keys={"openai": "k"}), "protocol": "responses"}
+    wishes: dict[str, Any] = {"required_protocol": "chat_completions", "key": "k"}
+    name = "openai/gpt-5.6-luna"
+    with pytest.raises(ProtocolError, match=r'build its chat with .*chat_options={"protocol": …}$'):
+        memory.attach(name, chat_options=options, **wishes)
+    lawful = {**options, "protocol": "chat_completions"}
+    with pytest.raises(ProtocolError, match=r'^the compactor .*compactor_options={"protocol": …}$'):
+        memory.attach(name, chat_options=lawful, compactor=name, compactor_options=options, **wishes)
+    with pytest.raises(ProtocolError, match=rf"^the compactor {name} cannot be used: .*build its chat with"):
+        memory.attach(name, chat_options=lawful, compactor=Chat(name, **options), **wishes)
+
+
+def test_an_encrypted_database_is_told_how_a_memory_is_attached_to_it(tmp_path):
+    keys = MasterKeys(keys=[bytes(32)])
+    everlog.open(tmp_path / "sealed.db", keys=keys).close()
+    with pytest.raises(KeyTrouble, match=r"everlog\.open\(…, keys=…\)\.attach\(…\)"):
+        everlog.attach("openai/gpt-5.6-luna", key="k", database=tmp_path / "sealed.db", chat_options={"api_key": "k"})
 
 
 def test_a_mask_without_a_search_is_refused_unless_search_is_off_on_purpose(remembering):

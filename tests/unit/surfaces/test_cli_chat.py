@@ -1,6 +1,7 @@
 """What counts as a command of `everlog chat`, and the one line that a turn comes to."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from everlog.chat.cost import Cost
 from everlog.chat.message import user_message
 from everlog.protocols.exchange import Usage
 from everlog.surfaces.cli.chat_commands import is_command, is_end
-from everlog.surfaces.cli.chat_screen import footer
+from everlog.surfaces.cli.chat_screen import as_json, footer
 from everlog.surfaces.cli.chat_talk import Talk, Turn
 from everlog.testing import failpoints
 from everlog.testing.upstream import Answer, Upstream
@@ -25,6 +26,7 @@ def status(**changes) -> MemoryStatus:
         "waiting": 0,
         "refused": 0,
         "is_open": False,
+        "can_resume": False,
         "epoch": 1,
         "reason": "first",
         "turns_when": None,
@@ -88,6 +90,13 @@ def test_the_line_of_a_turn_says_why_the_prompt_was_begun_anew_and_what_is_missi
         "the oldest 12 messages not in the prompt",
     ]
     assert turn(status(epoch=None), after).turned is None, "the first here has none to differ from"
+
+
+def test_money_is_told_to_programs_to_the_billionth_of_a_dollar():
+    made = turn(status(), status())
+    for exact, told in ((0.1 + 0.2, 0.3), (None, None)):
+        shown: Any = as_json(replace(made, cost=Cost(total_usd=exact)))
+        assert shown["usd"] == told
 
 
 @pytest.fixture

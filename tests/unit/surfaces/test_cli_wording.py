@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from everlog.errors import Mistake
-from everlog.surfaces.cli import entry
+from everlog.errors import Mistake, UnknownModel
+from everlog.surfaces.cli import compactors, entry
 from everlog.surfaces.cli.console import in_options
 from everlog.surfaces.cli.program import run
 
@@ -73,3 +73,11 @@ def test_errors_of_a_model_that_is_named_speak_of_options(monkeypatch: pytest.Mo
         assert entry.run(line.split(" ")) == 2
         said = capsys.readouterr().err
         assert "=" not in said.replace('= "', "")
+
+
+def test_a_compactor_of_a_module_that_is_not_there_is_told_where_python_looks():
+    with pytest.raises(UnknownModel, match=r"nor does Python find a module nowhere: is its folder on PYTHONPATH\?"):
+        compactors.named("nowhere:Thing")
+    with pytest.raises(UnknownModel) as unknown:
+        compactors.named("nowhere")
+    assert "PYTHONPATH" not in str(unknown.value)

@@ -186,6 +186,7 @@ def test_what_a_conversation_is_shown_of_before_is_said_by_options_else_the_file
     [
         ("[chat]\nat_once = 3", "[chat] of"),
         ("[chat]\ntoken = 3", "did you mean tokens"),
+        ('[chat]\npast = "roling"', "everlog.toml: past is one of tree, rolling, none, not 'roling'"),
         ("[chat]\nsearch = 1", "search is true or false"),
         ("[compacter]", "did you mean compactor"),
         ("[compactor]\nprotcol = 'responses'", "did you mean protocol"),

@@ -18,7 +18,7 @@ from everlog.surfaces.cli.names import as_key
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.config import ChatSettings
 
-_PASTS: dict[str, Mode] = {"tree": "tree", "rolling": "rolling", "none": "none"}
+_PASTS: dict[str, Mode] = {kind: kind for kind in config.PASTS}
 
 _NO_MODEL = (
     "no model is named: everlog chat --model PROVIDER/MODEL, as in anthropic/claude-sonnet-5-5; or set EVERLOG_MODEL, "
@@ -124,7 +124,7 @@ def chat(
             partner.fresh,
             key=thread,
             tokens=found.tokens,
-            past=as_past(found.past),
+            past=found.past,
             search=found.search,
             compactor=asked,
         )
@@ -158,7 +158,7 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
             elif chat_commands.is_end(words):
                 break
             elif chat_commands.is_retry(words):
-                _answered(talk, None, screen)
+                _again(talk, screen)
             else:
                 screen.show(chat_commands.run(talk, words))
         except Cancelled:
@@ -167,6 +167,18 @@ def _held(talk: Talk, here: Session, once: str | None) -> int:
         except EverlogError as error:
             status = max(status, screen.failed(error))
     return DONE if is_live else status
+
+
+def _again(talk: Talk, screen: Plain) -> None:
+    """Ask again for the answer of the last turn.
+
+    Raises:
+        Mistake: it is whole, or nothing was said yet.
+        EverlogError: nothing came of it again, or not all; what came is shown.
+    """
+    if not talk.memory.status().can_resume:
+        raise Mistake("there is nothing to ask again: no answer failed or broke off")
+    _answered(talk, None, screen)
 
 
 def _answered(talk: Talk, words: str | None, screen: Plain) -> None:

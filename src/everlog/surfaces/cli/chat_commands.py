@@ -126,6 +126,7 @@ def _status(talk: Talk, rest: str) -> Answer:  # noqa: ARG001 -- the interface o
         "memory bytes": status.memory_bytes,
         "not in the prompt": status.hidden,
         "lines to build": max(status.placeholders, status.unbuilt),
+        "hindrance": status.hindrance,
         "not recorded yet": status.waiting,
         "trouble": sum(status.trouble.values()),
         "last error": status.last_error,

@@ -173,7 +173,7 @@ def as_json(turn: Turn) -> JSON:
             "cache_write": usage.cache_write,
             "output": usage.output,
         },
-        "usd": turn.cost.total_usd,
+        "usd": None if turn.cost.total_usd is None else round(turn.cost.total_usd, 9),
         "epoch": after.epoch,
         "turned": turn.turned,
         "memory_bytes": after.memory_bytes,

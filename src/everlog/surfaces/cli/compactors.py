@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from everlog.errors import Mistake
+from everlog.errors import Mistake, UnknownModel
 from everlog.memory.interface import Compactor
 from everlog.pump import compactor_of
 from everlog.pump.calls import AT_ONCE
@@ -109,7 +109,14 @@ def named(name: str, *, options: Mapping[str, Any] | None = None, required_proto
         Mistake: there is none.
     """
     if not _is_own(name):
-        return compactor_of(name, options=options, required_protocol=required_protocol)
+        try:
+            return compactor_of(name, options=options, required_protocol=required_protocol)
+        except UnknownModel as error:
+            if (own := _OWN.fullmatch(name)) is None:
+                raise
+            raise UnknownModel(
+                f"{error}; nor does Python find a module {own[1]}: is its folder on PYTHONPATH?"
+            ) from None
     try:
         return compactor_of(_own(name), options=options, required_protocol=required_protocol)
     except Mistake as error:
