@@ -13,6 +13,7 @@ from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_model_script as script
 from tests.acceptance.crash_script import KEYS, acknowledged, home, receipts, words
 from tests.acceptance.test_crash import ENCRYPTING, EVERYWHERE, PIECE, ROTATING, RUN, whole
+from tests.acceptance.test_crash_keys import WITH_KEYS
 from tests.conformance.log_model import dump
 
 PIECES = {text[i : i + PIECE].encode() for text in script.everything() for i in range(len(text) - PIECE + 1)}
@@ -85,7 +86,9 @@ def test_every_unit_that_commits_is_killed_in_one_of_the_crash_tests():
     source = Path(everlog.__file__).parent
     ours = (path for path in source.rglob("*.py") if "testing" not in path.parts)
     named = {name for path in ours for name in NAMED.findall(path.read_text("utf-8"))}
-    assert named | {"upgrade", "pump.ask"} == EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING | TALKING
+    assert named | {"upgrade", "pump.ask"} == (
+        EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING | TALKING | WITH_KEYS
+    )
 
 
 NAMED = re.compile(r'\bname="([a-z]+\.[a-z_]+)"')

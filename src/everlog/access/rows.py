@@ -122,7 +122,7 @@ USED = (
     .where(key_use.c.id == bindparam("id"), key_use.c.day >= bindparam("since"))
 )
 
-PUT_REQUEST = scoped(exchange).insert()
+PUT_REQUEST = scoped(exchange).insert(ignore=True)
 REQUEST_OF = scoped(exchange).select().where(exchange.c.id == bindparam("id"))
 REQUESTS = (
     scoped(exchange)

@@ -71,5 +71,6 @@ class _Server(uvicorn.Server):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Say whether a line tells more than that an answer broke off, which the relay counts and does on purpose."""
-    return "without completing response" not in record.getMessage()
+    """Say whether a line tells more than that an answer broke off, or that a WebSocket was refused: both on purpose."""
+    said = record.getMessage()
+    return "without completing response" not in said and "without completing handshake" not in said
