@@ -349,7 +349,6 @@ TOTALS = (
 )
 TOMBSTONES = scoped(entry).select(func.count()).where(entry.c.body.is_(None))
 
-_TURN = tuple(turn.c)
 TURNS = (
     scoped(turn)
     .select()

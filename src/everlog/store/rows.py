@@ -69,7 +69,6 @@ SET_SECRET = scoped(tenant).update().values(secret=bindparam("secret"))
 CLOSED = -1
 """The generation of a tenant that is being erased: nothing new can be made in it."""
 CLOSE_TENANT = scoped(tenant).update().values(generation=CLOSED)
-DROP_TENANT = scoped(tenant).delete()
 TENANTS = unscoped(
     select(tenant.c.tenant).order_by(tenant.c.tenant), reason="rotation, retention and upgrades visit every tenant"
 )

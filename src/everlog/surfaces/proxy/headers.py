@@ -5,6 +5,7 @@ All do but those that belong to one connection, or to the proxy alone. None is t
 
 from collections.abc import Iterable
 
+from everlog.access import PREFIX
 from everlog.surfaces.proxy.incoming import Headers, values
 from everlog.surfaces.proxy.options import Target
 
@@ -24,7 +25,7 @@ OURS = (b"x-everlog-", b"x-infinitum-", b"x-context-")
 """What headers for the proxy begin with."""
 
 CREDENTIALS = (b"authorization", b"x-api-key")
-OUR_KEY = b"evl_"
+OUR_KEY = PREFIX.encode()
 """What a key of Everlog begins with; a provider never sees one."""
 
 DECODABLE = frozenset({b"gzip", b"deflate", b"identity"})
@@ -80,7 +81,7 @@ def is_event_stream(headers: Headers) -> bool:
     return next(values(headers, b"content-type"), b"").strip().lower().startswith(b"text/event-stream")
 
 
-def presented(headers: Headers) -> bytes | None:
+def credential(headers: Headers) -> bytes | None:
     """Return the credential that a client presents, without the word before it; None where it presents none."""
     for name in CREDENTIALS:
         for value in values(headers, name):

@@ -13,7 +13,7 @@ from everlog.protocols.shapes import Record, encoded, record
 from everlog.protocols.sse import MAX_EVENT_BYTES
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.encodings import Decoder
-from everlog.surfaces.proxy.headers import CREDENTIALS, going_up, is_event_stream, presented
+from everlog.surfaces.proxy.headers import CREDENTIALS, credential, going_up, is_event_stream
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.options import Target
 from everlog.surfaces.proxy.translating import Stream, Translated, Translation, estimated_tokens
@@ -110,7 +110,7 @@ def _headers(headers: Headers, target: Target, protocol: str, hidden: frozenset[
         for one in headers
         if one[0] not in CREDENTIALS and one[0] != b"accept-encoding" and not one[0].startswith(PROVIDERS_OWN)
     ]
-    if token := presented(headers):
+    if token := credential(headers):
         kept.append((b"x-api-key", token) if protocol == "anthropic" else (b"authorization", b"Bearer " + token))
     if protocol == "anthropic":
         kept.append(VERSION)
