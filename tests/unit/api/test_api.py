@@ -84,6 +84,14 @@ def test_entries_are_read_from_the_front_and_from_the_end(client: Client):
     assert last["next"] is None
 
 
+def test_half_a_surrogate_pair_is_shown_as_its_escape(client: Client, home: everlog.Everlog):
+    """Python and JSON can hold one, UTF-8 cannot."""
+    home.thread("odd").append("user", "half \ud800 of it")
+    found = client.ask("/threads/odd/entries")
+    assert found.status_code == 200
+    assert found.json()["entries"][0]["text"] == "half \ud800 of it"
+
+
 def test_a_view_keeps_its_budget_and_its_lines_open(client: Client, home: everlog.Everlog):
     view = client.ask("/threads/sea/view?bytes=600").json()
     assert view["bytes"] == len(view["text"].encode()) <= 600

@@ -147,6 +147,21 @@ def test_where_the_upstream_breaks_off_before_a_word_what_was_asked_is_kept(reco
     assert states(store) == [TurnState.ABORTED]
 
 
+@pytest.mark.parametrize("kind", [JSON, ()])
+def test_a_stream_under_another_type_or_none_is_heard_as_a_stream(recorder, store, kind):
+    events = list(events_of(body_of(Answer(text="Good day"), "chat_completions", "m"), "chat_completions"))
+    hear(recorder, asked("chat_completions", "Hello"), "chat_completions", events, headers=kind)
+    assert entries(store) == [["user: Hello", "assistant: Good day"]]
+
+
+@pytest.mark.parametrize("body", [b"", b"(\xb5/\xfd", b"<html>", b"[1]"])
+def test_of_an_answer_that_nobody_can_read_the_question_is_kept_and_it_is_counted(recorder, store, body):
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [body] if body else [], headers=JSON)
+    assert entries(store) == [["user: Hello"]]
+    assert states(store) == [TurnState.ABORTED]
+    assert recorder.counts == {"new": 1, "unread": 1}
+
+
 def test_an_error_in_the_middle_of_a_stream_ends_the_turn_as_partial(recorder, store):
     events = list(events_of(body_of(Answer(text="Good day"), "anthropic", "m"), "anthropic"))[:4]
     fault = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n'

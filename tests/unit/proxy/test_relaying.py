@@ -295,3 +295,58 @@ def test_a_client_that_leaves_in_its_own_request_is_not_answered():
         return client.messages
 
     assert asyncio.run(within(play())) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../admin",
+        "/v1/models/../../x",
+        "/v1/%2e%2e/admin",
+        "/v1/a/..%2f..%2fx",
+        "/v1/.%2E\\x",
+        "/v1/messages/./..",
+        "/v1/..",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_path_that_climbs_out_of_what_clients_may_ask_for_does_not_go_up(method: str, path: str):
+    client = Client(method=method, path=path)
+    assert asked(client, lambda outgoing: Coming()).sent == []
+    assert (client.status, json.loads(client.body)["error"]["code"]) == (404, "no_such_path")
+
+
+@pytest.mark.parametrize("path", ["/v1/models/a..b", "/v1/models/org%2Fname.v1", "/v1/files/.hidden", "/v1/..."])
+def test_dots_that_are_no_step_go_up(path: str):
+    assert len(asked(Client(method="GET", path=path), lambda outgoing: Coming()).sent) == 1
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_says_no_length_of_one(status: int):
+    client = Client(method="GET", path="/v1/files/1")
+    asked(client, lambda outgoing: Coming(status=status, headers=((b"content-length", b"7"), (b"etag", b"e"))))
+    assert (client.status, client.header(b"content-length"), client.header(b"etag")) == (status, [], [b"e"])
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"two members"])
+def test_a_body_made_to_grow_without_measure_is_passed_on_and_not_heard(encoding: bytes):
+    packed = gzip.compress(bytes(5_000_000)) if encoding == b"gzip" else gzip.compress(b"") * 1_000
+    ear = Ear()
+    client = Client()
+    asked(client, lambda outgoing: Coming(headers=((b"content-encoding", b"gzip"),), pieces=[packed]), ears=Ears(ear))
+    assert client.body == packed
+    assert ear.heard == b""
+
+
+def test_a_body_that_repeats_itself_is_heard_whole():
+    words = b'{"content": "' + b"again and again, " * 50_000 + b'"}'
+    ear = Ear()
+    packed = gzip.compress(words)
+    asked(Client(), lambda outgoing: Coming(headers=((b"content-encoding", b"gzip"),), pieces=[packed]), ears=Ears(ear))
+    assert ear.heard == words
+
+
+def test_who_cannot_be_heard_for_its_compression_is_told_so():
+    client = Client()
+    asked(client, lambda outgoing: Coming(headers=((b"content-encoding", b"br"),), pieces=[b"x"]), ears=Ears(Ear()))
+    assert client.header(b"x-everlog-degraded") == [b"record"]

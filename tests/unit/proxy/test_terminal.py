@@ -75,6 +75,15 @@ def test_a_stream_that_breaks_off_is_not_held(protocol):
     assert not terminal.is_reached
 
 
+def test_an_empty_finish_reason_in_each_chunk_is_no_end():
+    """Some compatible servers send one with each word, and the tokens so far."""
+    terminal = Terminal("chat_completions")
+    word = b'data: {"choices":[{"delta":{"content":"w"},"finish_reason":""}],"usage":{"total_tokens":1}}\n\n'
+    assert [terminal.feed(word) for _ in range(3)] == [len(word)] * 3
+    assert terminal.feed(word.replace(b'"finish_reason":""', b'"finish_reason":"stop"')) == 0
+    assert (terminal.is_reached, terminal.is_whole) == (True, False)
+
+
 def test_line_ends_may_be_of_any_kind():
     for end in (b"\n", b"\r\n", b"\r"):
         terminal = Terminal("anthropic")

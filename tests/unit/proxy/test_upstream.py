@@ -125,6 +125,14 @@ def test_an_answer_is_not_decoded_not_followed_and_keeps_its_headers():
         assert all(b"cookie" not in one.lower() for one in server.received)
 
 
+def test_headers_to_which_an_upstream_gives_our_names_are_not_there():
+    head = b"HTTP/1.1 200 OK\r\nX-Everlog-Degraded: record\r\nX-Request-ID: r\r\n"
+    with RawServer(answering(b"", head)) as server:
+        coming = playing(server.url, lambda upstream, url: upstream.send(outgoing(url)))
+    assert (b"X-Request-ID", b"r") in coming.headers
+    assert not any(name.lower().startswith(b"x-everlog-") for name, _ in coming.headers)
+
+
 def test_an_event_is_there_before_the_next_one_is_sent():
     def act_of_server(server: RawServer, connection: Any) -> None:
         connection.sendall(BEGUN + chunk(EVENT))
@@ -198,6 +206,12 @@ def test_a_server_that_is_not_there_is_told_from_one_that_breaks_off_without_its
         assert not isinstance(error.value, NeverSent)
         assert "127.0.0.1" not in str(error.value)
         assert server.requests == 1
+
+
+@pytest.mark.parametrize("status", [b"000", b"101", b"999"])
+def test_a_status_that_no_server_can_pass_on_is_an_answer_that_failed(status: bytes):
+    with RawServer(answering(b"", b"HTTP/1.1 " + status + b" Odd\r\n")) as server, pytest.raises(ConnectionFailed):
+        playing(server.url, ask)
 
 
 def test_what_is_no_http_is_an_answer_that_broke_off():

@@ -1,5 +1,6 @@
 """The interface as an ASGI application, for whoever has been let in already."""
 
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -69,7 +70,7 @@ class Api:
                 return _of(error)
             if isinstance(found, Iterator):
                 return StreamingResponse(found, media_type="application/jsonl")
-            return Response(msgspec.json.encode(found), media_type="application/json")
+            return Response(_encoded(found), media_type="application/json")
 
         return answer
 
@@ -94,6 +95,14 @@ async def _asked(request: Request) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise Mistake("the body is a JSON object")
     return found
+
+
+def _encoded(found: object) -> bytes:
+    """Return an answer as JSON; half a surrogate pair, which stands in some texts, as its escape."""
+    try:
+        return msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(found)).encode()
 
 
 def _of(error: EverlogError) -> Response:

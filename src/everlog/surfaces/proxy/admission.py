@@ -97,6 +97,11 @@ class Door:
         self._pace = Pace()
         self._known: OrderedDict[bytes, tuple[float, Key | str]] = OrderedDict()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody gets in without a key."""
+        return self._local is not None
+
     async def admit(
         self, headers: Headers, *, user: str | None = None, project: str | None = None
     ) -> Admitted | Refusal:

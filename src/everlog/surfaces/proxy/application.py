@@ -27,8 +27,6 @@ PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 """What clients take for a reason to fall back."""
 
-STRANGE_PAGE = "Pages of this origin may not call the proxy; `origins` of the proxy names those that may."
-
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
 
 LARGE = 64 * 1024
@@ -122,9 +120,9 @@ class App:
         has_version = head.header(b"anthropic-version") is not None
         way = route(head.method, head.path, is_anthropic=has_version, is_upgrade=is_upgrade)
         caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic)
-        page = crossing.allowed(head, self.options.origins)
-        if page is None:
-            await _refuse(caller, 403, STRANGE_PAGE, "origin_not_allowed")
+        page = crossing.allowed(head, self.options.origins, is_open=self._door.is_open)
+        if isinstance(page, crossing.Strange):
+            await _refuse(caller, 403, page.message, page.code)
             return
         caller = replace(caller, headers=page)
         if way.kind in ANSWERED:

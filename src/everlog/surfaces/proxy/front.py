@@ -11,7 +11,7 @@ from everlog.surfaces.api.application import Api
 from everlog.surfaces.api.document import PREFIX
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
-from everlog.surfaces.proxy.application import STRANGE_PAGE, App
+from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.asgi import Receive, Scope, Send, answer, head_of
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Headers, Incoming
@@ -55,9 +55,9 @@ class Front:
 
     async def _page(self, scope: Scope, meter: "Meter") -> None:
         head = head_of(scope)
-        page = crossing.allowed(head, self._app.options.origins)
-        if page is None:
-            await _refuse(meter, 403, STRANGE_PAGE, "origin_not_allowed")
+        page = crossing.allowed(head, self._app.options.origins, is_open=self._door.is_open)
+        if isinstance(page, crossing.Strange):
+            await _refuse(meter, 403, page.message, page.code)
             return
         if head.method == "OPTIONS":
             await answer(meter.send, 200, (*crossing.preflight(head), *page), b"")

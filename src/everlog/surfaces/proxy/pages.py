@@ -46,6 +46,9 @@ JSON_TYPE = (b"content-type", b"application/json")
 
 _FAILURES = {"upstream_timeout": "timeout", "upstream_failed": "unreachable", "upstream_broke_off": "broke_off"}
 
+_LOSSES = {"failed": "record", "refused": "record", "unread": "read"}
+"""Where a thing could not be done, by what the recorder calls it."""
+
 Page = tuple[int, tuple[bytes, bytes], bytes]
 """Status, content type, body."""
 
@@ -147,8 +150,8 @@ class Site:
         if self.recorder is None:
             return
         for decision, number in sorted(self.recorder.counts.items()):
-            if decision in {"failed", "refused"}:
-                yield "everlog_degraded_total", ("record",), number
+            if decision in _LOSSES:
+                yield "everlog_degraded_total", (_LOSSES[decision],), number
             else:
                 yield "everlog_exchanges_total", (decision,), number
         yield "everlog_recording", (), self.recorder.waiting

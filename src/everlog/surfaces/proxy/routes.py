@@ -1,7 +1,9 @@
 """What is asked for, by method and path. Pure."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
+from urllib.parse import unquote
 
 from everlog.protocols import FORMATS
 
@@ -54,6 +56,9 @@ BESIDE = {
 """Paths that name a model and hold no conversation of ours."""
 
 
+_STEPS = re.compile(r"[/\\]")
+
+
 def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: bool = False) -> Route:
     """Return where a request goes.
 
@@ -66,6 +71,8 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
     if method == "POST" and (found := CONVERSATIONS.get(path) or BESIDE.get(path)):
         return found
     is_anthropic = is_anthropic or path.startswith("/v1/messages")
+    if _climbs(path):
+        return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)
     if method == "OPTIONS":
         return Route(Kind.PREFLIGHT)
     if is_upgrade:
@@ -83,8 +90,15 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
 
 def advice(path: str) -> str:
     """Return what to do about a path that is not here."""
+    if _climbs(path):
+        return "A path has no `.` or `..` in it: a server could take it for another one."
     if path.startswith("/v1/v1/"):
         return "The client adds /v1 by itself: its base URL must end before it."
     if any(known.removeprefix("/v1") == path for known in (*CONVERSATIONS, *BESIDE, "/v1/models")):
         return "The client's base URL must end in /v1."
     return "Models are under /v1."
+
+
+def _climbs(path: str) -> bool:
+    """Return whether a step of a path means another place: an upstream could leave the part that is meant for clients."""
+    return "." in unquote(path) and not {".", ".."}.isdisjoint(_STEPS.split(unquote(path)))

@@ -34,7 +34,7 @@ from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, pa
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.telling import told
-from everlog.surfaces.proxy.recording.terminal import Terminal
+from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,8 @@ class Recorder:
         self.redact = redacting(redact)
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
-        """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`."""
+        """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`; and `unread`, those
+        of them whose answer came in a form that is not known, so that only the question is kept."""
         self.noted = noted
         self.keeps = keeps
         self._tenant, self._caller = tenant, caller
@@ -169,6 +170,7 @@ class Exchange:
         self._status: int | None = None
         self._pieces: list[bytes] = []
         self._size = 0
+        self._is_unread = False
         self._heard = recorder.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> Headers:
@@ -194,6 +196,8 @@ class Exchange:
         """Hear more of the body."""
         if not self._is_good:
             return len(data)
+        if not self._size and self._terminal is None and begins_as_stream(data):  # whatever its type says
+            self._terminal = Terminal(self._format.name)
         self._size += len(data)
         if self._size <= MOST_HEARD:
             self._pieces.append(data)
@@ -223,7 +227,7 @@ class Exchange:
         try:
             what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
         finally:
-            self._recorder.counts.update((what,))
+            self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
@@ -285,7 +289,8 @@ class Exchange:
         if self._terminal is None:
             body = body_of(heard)
             if body is None:
-                return None if is_whole else Answer(state=TurnState.ABORTED)
+                self._is_unread = is_whole
+                return Answer(state=TurnState.ABORTED)
             if self._format.parse_fault(body) is not None:
                 return None
             return parse_answer(self._format.parse_reply(body), is_whole=is_whole, is_stored=is_stored)

@@ -7,12 +7,14 @@ stand, since JSON escapes the quotes and line ends that are part of them.
 
 import re
 
+from everlog.protocols.sse import BOM
+
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _RESPONSE = rb"response\.(?:completed|incomplete|failed|cancelled)"
 
 _SIGNS = {
-    "chat_completions": rb'"finish_reason"\s*:\s*"',
+    "chat_completions": rb'"finish_reason"\s*:\s*"[^"]',
     "responses": rb'[\r\n]event: ?%b|"type"\s*:\s*"%b"' % (_RESPONSE, _RESPONSE),
     "anthropic": rb'[\r\n]event: ?message_stop|"type"\s*:\s*"message_stop"',
 }
@@ -22,6 +24,11 @@ _LAST = {"chat_completions": re.compile(rb'[\r\n]data: ?\[DONE\]|"usage"\s*:\s*\
 
 TAIL = 96
 """Bytes that are looked at again with the next piece: longer than any sign."""
+
+
+def begins_as_stream(data: bytes) -> bool:
+    """Return whether a body that begins with these bytes is a stream of events, and no JSON."""
+    return data.removeprefix(BOM).lstrip()[:1] in {b"d", b"e", b"i", b"r", b":"}
 
 
 class Terminal:

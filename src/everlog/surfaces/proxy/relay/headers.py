@@ -52,7 +52,7 @@ def going_up(headers: Headers, target: Target, protocol: str | None, hidden: fro
 
 
 def coming_down(
-    headers: Iterable[tuple[bytes, bytes]], *, is_stream: bool, is_crossing: bool
+    headers: Iterable[tuple[bytes, bytes]], *, is_stream: bool, is_crossing: bool, has_body: bool = True
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer as the client gets them.
 
@@ -60,9 +60,10 @@ def coming_down(
         headers: of the upstream, names in any case.
         is_stream: whether the body is a stream of events, which no server on the way may gather.
         is_crossing: whether a web page asks, which needs our word on who may, not the provider's.
+        has_body: whether the status lets the answer have one; its length is that of another answer else.
     """
     lowered = tuple((name.lower(), value) for name, value in headers)
-    dropped = NOT_DOWN | _named(lowered)
+    dropped = NOT_DOWN | _named(lowered) | (frozenset() if has_body else {b"content-length"})
     kept = [
         (name, value)
         for name, value in lowered

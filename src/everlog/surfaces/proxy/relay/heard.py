@@ -89,7 +89,8 @@ class Hearing:
                 more = self._ear.head(status, headers)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
                 self._drop("head", error)
-        return (*more, DEGRADED) if self._failed else more
+        is_deaf = self._ear is not None and not self._decoder.reads
+        return (*more, DEGRADED) if self._failed or is_deaf else more
 
     def piece(self, data: bytes) -> bytes:
         """Tell a piece, as it came; return what of it may go out now. What may not is held."""

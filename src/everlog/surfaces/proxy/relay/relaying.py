@@ -23,6 +23,9 @@ from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
 
+BODILESS = frozenset({204, 304})
+"""Statuses of answers that have no body: RFC 9110, 6.4.1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -103,7 +106,12 @@ class Relay:
         try:
             heard = tuple((name.lower(), value) for name, value in coming.headers)
             more = hearing.head(coming.status, heard)
-            down = coming_down(heard, is_stream=is_event_stream(heard), is_crossing=bool(caller.headers))
+            down = coming_down(
+                heard,
+                is_stream=is_event_stream(heard),
+                is_crossing=bool(caller.headers),
+                has_body=coming.status not in BODILESS,
+            )
             await begin(caller.send, coming.status, (*down, *caller.headers, *more))
             await _pass(coming, hearing, caller.send)
         except ProviderTrouble as error:

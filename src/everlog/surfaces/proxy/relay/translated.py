@@ -156,11 +156,23 @@ async def _whole(coming: Coming, decoder: Decoder) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while data := await coming.read():
-        pieces.append(decoder.feed(data))
+        pieces.append(_read(decoder, data))
         size += len(pieces[-1])
         if size > MAX_EVENT_BYTES:
             raise ConnectionFailed(f"the answer is larger than {MAX_EVENT_BYTES} bytes")
     return b"".join(pieces)
+
+
+def _read(decoder: Decoder, data: bytes) -> bytes:
+    """Return the next bytes of an answer as they can be read.
+
+    Raises:
+        ConnectionFailed: they cannot.
+    """
+    found = decoder.feed(data)
+    if not decoder.reads:
+        raise ConnectionFailed("the answer is compressed in a way that cannot be read")
+    return found
 
 
 @dataclass(slots=True)
@@ -191,7 +203,7 @@ class _Streamed:
 
     async def read(self) -> bytes:
         while data := await self._coming.read():
-            if told := self._stream.feed(self._decoder.feed(data)):
+            if told := self._stream.feed(_read(self._decoder, data)):
                 return told
         return self._stream.end()
 

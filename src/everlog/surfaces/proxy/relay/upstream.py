@@ -45,6 +45,12 @@ NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aioh
 LARGEST_LINE = 64 * 1024
 """The longest line of a head that is taken, in bytes."""
 
+STATUSES = range(200, 600)
+"""The statuses that end a request, all that a server can pass on: RFC 9110, 15. Nobody asked to change the protocol."""
+
+OURS = b"x-everlog-"
+"""What headers begin with by which the proxy speaks to clients; an upstream cannot say them."""
+
 _line: ContextVar["_Line"] = ContextVar("line")
 """The connection of a task's request."""
 
@@ -149,6 +155,9 @@ class HTTPUpstream:
             proxy=self._proxy(outgoing.url),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=outgoing.connect_s, sock_read=outgoing.silence_s),
         )
+        if response.status not in STATUSES:
+            response.close()
+            raise ConnectionFailed(f"it answered with status {response.status}, which is none")
         return _Coming(response, _line.get())
 
     def _proxy(self, url: str) -> str | None:
@@ -163,7 +172,7 @@ class _Coming:
         self._response = response
         self._line = line
         self.status = response.status
-        self.headers: Headers = response.raw_headers
+        self.headers: Headers = tuple(one for one in response.raw_headers if not one[0].lower().startswith(OURS))
 
     async def read(self) -> bytes:
         content = self._response.content
