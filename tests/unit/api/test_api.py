@@ -84,6 +84,10 @@ def test_entries_are_read_from_the_front_and_from_the_end(client: Client):
     assert last["next"] is None
 
 
+def test_a_path_with_a_slash_too_many_is_sent_nowhere_else(client: Client):
+    assert client.ask("/threads/", follow_redirects=False).status_code == 404
+
+
 def test_half_a_surrogate_pair_is_shown_as_its_escape(client: Client, home: everlog.Everlog):
     """Python and JSON can hold one, UTF-8 cannot."""
     home.thread("odd").append("user", "half \ud800 of it")
@@ -178,7 +182,9 @@ def test_what_cannot_be_asked_is_said_in_one_form(client: Client, path: str, sta
     assert set(error) == {"message", "type", "param", "code"}
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"user": 3}', b"{}", b'{"user": "' + b"x" * 2_000_000 + b'"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"[" * 100_000, b'{"user": 3}', b"{}", b'{"user": "' + b"x" * 2_000_000 + b'"}']
+)
 def test_a_body_that_is_none_erases_nothing(client: Client, body: bytes):
     assert client.ask("/erase", method="POST", content=body).status_code == 400
     assert client.ask("/receipts").json()["receipts"] == []

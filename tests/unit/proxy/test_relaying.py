@@ -350,3 +350,37 @@ def test_who_cannot_be_heard_for_its_compression_is_told_so():
     client = Client()
     asked(client, lambda outgoing: Coming(headers=((b"content-encoding", b"br"),), pieces=[b"x"]), ears=Ears(Ear()))
     assert client.header(b"x-everlog-degraded") == [b"record"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/chat/completions/", "/v1//chat/completions", "/v1/%63hat/completions", "/v1/responses//", "/v1/%6D%65ssages"],
+)
+def test_a_conversation_under_a_path_spelt_otherwise_does_not_go_by_unseen(path: str):
+    client = Client(path=path)
+    assert asked(client, lambda outgoing: Coming()).sent == []
+    assert (client.status, json.loads(client.body)["error"]["code"]) == (404, "no_such_path")
+    assert "Ask for it under /v1/" in client.body.decode()
+
+
+KEY = b"evl_default.0a1b2c3d.secret"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"api-key", KEY),
+        (b"authorization", b"Basic " + KEY),
+        (b"authorization", b"Token " + KEY),
+        (b"x-goog-api-key", KEY),
+        (b"cookie", b"a=1; key=" + KEY),
+    ],
+)
+def test_a_key_of_ours_goes_up_in_no_header(name: bytes, value: bytes):
+    assert going_up(((name, value), (b"x-a", b"b")), Target(base_url=BASE), "chat_completions", frozenset()) == ((b"x-a", b"b"),)
+
+
+def test_a_key_of_ours_in_an_address_is_refused():
+    client = Client(query=b"key=" + KEY)
+    assert asked(client, lambda outgoing: Coming()).sent == []
+    assert (client.status, json.loads(client.body)["error"]["code"]) == (400, "key_in_query")

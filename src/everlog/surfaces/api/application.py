@@ -49,6 +49,7 @@ class Api:
             ],
             exception_handlers={404: _missing, 405: _missing},
         )
+        self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request; `scope["everlog.principal"]` is whoever asks."""
@@ -90,7 +91,7 @@ async def _asked(request: Request) -> Mapping[str, Any]:
             raise Mistake(f"the body is larger than {MOST_ASKED:,} bytes")
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise Mistake("the body is a JSON object")

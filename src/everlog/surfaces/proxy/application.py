@@ -11,6 +11,7 @@ from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, an
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
+from everlog.surfaces.proxy.relay.headers import OUR_KEY
 from everlog.surfaces.proxy.relay.heard import Duties
 from everlog.surfaces.proxy.relay.hearing import HOLD_S, Ears
 from everlog.surfaces.proxy.relay.models import list_models
@@ -26,6 +27,8 @@ PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 
 UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 """What clients take for a reason to fall back."""
+
+KEY_IN_QUERY = "A key of Everlog belongs into a header: addresses go up to providers, and end up in logs."
 
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
 
@@ -127,6 +130,9 @@ class App:
         caller = replace(caller, headers=page)
         if way.kind in ANSWERED:
             await _answer_here(way.kind, head, caller)
+            return
+        if OUR_KEY in head.query:
+            await _refuse(caller, 400, KEY_IN_QUERY, "key_in_query")
             return
         admitted = await self._door.admit(head.headers)
         if isinstance(admitted, Refusal):

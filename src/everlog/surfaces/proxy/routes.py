@@ -56,6 +56,9 @@ BESIDE = {
 """Paths that name a model and hold no conversation of ours."""
 
 
+_ESCAPED = re.compile(r"%(?:2[DdEe]|3\d|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
+"""Escapes of characters that need none: RFC 3986, 2.3."""
+
 _STEPS = re.compile(r"[/\\]")
 
 
@@ -71,7 +74,7 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
     if method == "POST" and (found := CONVERSATIONS.get(path) or BESIDE.get(path)):
         return found
     is_anthropic = is_anthropic or path.startswith("/v1/messages")
-    if _climbs(path):
+    if _climbs(path) or _meant(path) is not None:
         return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)
     if method == "OPTIONS":
         return Route(Kind.PREFLIGHT)
@@ -92,11 +95,19 @@ def advice(path: str) -> str:
     """Return what to do about a path that is not here."""
     if _climbs(path):
         return "A path has no `.` or `..` in it: a server could take it for another one."
+    if (meant := _meant(path)) is not None:
+        return f"Ask for it under {meant}."
     if path.startswith("/v1/v1/"):
         return "The client adds /v1 by itself: its base URL must end before it."
     if any(known.removeprefix("/v1") == path for known in (*CONVERSATIONS, *BESIDE, "/v1/models")):
         return "The client's base URL must end in /v1."
     return "Models are under /v1."
+
+
+def _meant(path: str) -> str | None:
+    """Return the path of a conversation that is spelt in another way, which a server may take for it and we would not see."""
+    plain = re.sub(r"/+", "/", _ESCAPED.sub(lambda one: unquote(one[0]), path)).rstrip("/")
+    return plain if plain != path and (plain in CONVERSATIONS or plain in BESIDE) else None
 
 
 def _climbs(path: str) -> bool:

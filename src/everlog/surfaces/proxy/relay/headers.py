@@ -24,7 +24,7 @@ NOT_DOWN = HOP_BY_HOP | {b"alt-svc"}
 OURS = (b"x-everlog-", b"x-infinitum-", b"x-context-")
 """What headers for the proxy begin with."""
 
-CREDENTIALS = (b"authorization", b"x-api-key")
+CREDENTIALS = (b"authorization", b"x-api-key", b"api-key")
 OUR_KEY = PREFIX.encode()
 """What a key of Everlog begins with; a provider never sees one."""
 
@@ -46,7 +46,7 @@ def going_up(headers: Headers, target: Target, protocol: str | None, hidden: fro
     kept = [
         (name, value)
         for name, value in headers
-        if name not in dropped and not name.startswith(OURS) and not (name in CREDENTIALS and _is_ours(value))
+        if name not in dropped and not name.startswith(OURS) and OUR_KEY not in value
     ]
     return (*_with_key(kept, target, protocol), *_encodings(headers), *more)
 
@@ -113,10 +113,6 @@ def _with_key(kept: list[tuple[bytes, bytes]], target: Target, protocol: str | N
     if protocol == "anthropic":
         return (*rest, (b"x-api-key", target.key.encode()))
     return (*rest, (b"authorization", b"Bearer " + target.key.encode()))
-
-
-def _is_ours(value: bytes) -> bool:
-    return _token(value).startswith(OUR_KEY)
 
 
 def _token(value: bytes) -> bytes:
