@@ -230,7 +230,7 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_mistakes(server: L
         == f"everlog: port {port} of 127.0.0.1 cannot be listened on (Address already in use); choose another by --port\n"
     )
     for given, said in (
-        (["--upstream", "models.example"], "the base URL of upstream default is no http:// or https:// address"),
+        (["--upstream", "models.example"], "the base URL of upstream default begins with neither http:// nor https://"),
         ([], "there is no upstream: name the server that has the models by --upstream URL"),
         (["--upstream", server.url, "--mode", "tree"], "memory.mode: it is none of its words"),
     ):

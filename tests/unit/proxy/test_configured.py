@@ -2,15 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
 from everlog.errors import Mistake
+from everlog.protocols import FORMATS
 from everlog.surfaces import config_file
 from everlog.surfaces.proxy.settings.configured import Configured, configured
-from everlog.surfaces.proxy.settings.schema import Proxy
+from everlog.surfaces.proxy.settings.schema import Format, Proxy
 
 SEED = """
 server:
@@ -52,7 +53,9 @@ def test_a_file_of_seed_003_is_taken_as_it_stands(tmp_path: Path):
     assert not found.is_local
     assert found.proxy.learning.extra_body["chat_template_kwargs"] == {"enable_thinking": False}
     assert found.aliases["user"] == ("x-infinitum-user-id", "x-litellm-user-id")
-    assert found.waiting == ["learning", "embeddings"]
+    assert {key.partition(".")[0] for key in found.waiting} == {"memory", "learning", "embeddings"}
+    assert "memory.reinforce_similarity" in found.waiting
+    assert "memory.database_path" not in found.waiting
     (target,) = found.options().targets
     assert (target.base_url, target.key, target.silence_s) == ("http://localhost:4000/v1", "sk-up", 300)
 
@@ -65,7 +68,7 @@ def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Pa
     )
     assert (found.proxy.server.port, found.proxy.upstream.base_url) == (3, "http://env")
     said = {one.key: (one.value, one.named_by) for one in found.values()}
-    assert said["server.port"] == (3, "an option")
+    assert said["server.port"] == (3, "--port")
     assert said["upstream.base_url"] == ("http://env", "EVERLOG_UPSTREAM")
     assert said["server.host"] == ("127.0.0.1", "the default")
 
@@ -81,7 +84,15 @@ def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Pa
         ),
         ("server: {port: abc}", "everlog.yaml: server.port: expected a whole number, got a text"),
         ("server: 3", "server: expected a section, got a whole number"),
-        ("memory: {mode: tee}", "memory.mode: it is none of its words"),
+        ("memory: {mode: tee}", "memory.mode: 'tee' is none of off, record"),
+        (
+            "upstream: {protocols: [chat]}",
+            "upstream.protocols[0]: 'chat' is none of chat_completions, responses, anthropic",
+        ),
+        (
+            "upstreams: [{name: a, models: [b], protocols: [x]}]",
+            "'x' is none of chat_completions, responses, anthropic",
+        ),
         ("upstreams: [{models: [b]}]", "it needs name"),
         ("learning: {extra_body: 3}", "learning.extra_body: expected a section"),
     ],
@@ -193,3 +204,12 @@ def test_headers_that_say_who_asks_do_not_go_up_but_those_of_sessions_do():
 
 def test_the_sections_that_other_commands_leave_alone_are_those_of_the_proxy():
     assert set(config_file.PROXY) == {one.name for one in msgspec.structs.fields(Proxy)}
+
+
+def test_the_protocols_that_a_file_may_name_are_those_that_there_are():
+    assert set(get_args(Format)) == set(FORMATS)
+
+
+def test_an_option_is_called_by_its_name():
+    with pytest.raises(Mistake, match=re.escape("--mode: memory.mode: 'remember' is none of off, record")):
+        configured(environment={}, given={"memory.mode": "remember"})

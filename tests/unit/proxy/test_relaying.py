@@ -377,7 +377,9 @@ KEY = b"evl_default.0a1b2c3d.secret"
     ],
 )
 def test_a_key_of_ours_goes_up_in_no_header(name: bytes, value: bytes):
-    assert going_up(((name, value), (b"x-a", b"b")), Target(base_url=BASE), "chat_completions", frozenset()) == ((b"x-a", b"b"),)
+    assert going_up(((name, value), (b"x-a", b"b")), Target(base_url=BASE), "chat_completions", frozenset()) == (
+        (b"x-a", b"b"),
+    )
 
 
 def test_a_key_of_ours_in_an_address_is_refused():

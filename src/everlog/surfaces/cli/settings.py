@@ -1,7 +1,7 @@
 """Commands about settings: config show."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,13 +11,17 @@ from everlog.surfaces.cli.console import note
 from everlog.surfaces.cli.output import array, table
 
 
-def show(context: typer.Context) -> None:
-    """Print all settings of the proxy, and who says so.
+def show(
+    context: typer.Context,
+    whole: Annotated[bool, typer.Option("--all", help="Also those that act only where facts are learned.")] = False,
+) -> None:
+    """Print the settings of the proxy, and who says so.
 
-    Of secrets the beginning is shown.
+    Of secrets the beginning is shown. With --json all are told.
 
     Examples:
       everlog config show
+      everlog config show --all
       EVERLOG_CONFIG=everlog.yaml everlog config show --json
     """
     here = session.of(context)
@@ -25,12 +29,18 @@ def show(context: typer.Context) -> None:
     if here.json:
         array({"key": one.key, "value": _plain(one.value), "named_by": one.named_by} for one in found.values())
         return
-    rows = [(one.key, one.named_by, json.dumps(_plain(one.value), ensure_ascii=False)) for one in found.values()]
+    rows = [
+        (one.key, one.named_by, json.dumps(_plain(one.value), ensure_ascii=False))
+        for one in found.values()
+        if whole or not one.is_waiting or one.key in found.waiting
+    ]
     table(("KEY", "SAID BY", "VALUE"), rows)
     if path is None:
         note("there is no file of settings; everlog.example.yaml shows one")
-    for name in found.waiting:
-        note(f"{name} is read and checked; it acts where facts are learned, which this version does not do")
+    if found.waiting:
+        note(
+            f"read and checked, but of no use before facts are learned, which this version does not do: {', '.join(found.waiting)}"
+        )
 
 
 def _plain(value: object) -> Any:

@@ -4,9 +4,10 @@ An option wins over the environment, the environment over the file, the file ove
 itself. A key that is not known is a mistake that names the nearest one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 
@@ -14,7 +15,7 @@ from everlog.chat.options import meant
 from everlog.errors import Mistake
 from everlog.surfaces.config_file import OURS
 from everlog.surfaces.proxy.settings.options import IDENTITY_HEADERS, MB, Options, Target
-from everlog.surfaces.proxy.settings.schema import WAITING, Proxy, Upstream
+from everlog.surfaces.proxy.settings.schema import Proxy, Upstream, is_waiting
 
 VARIABLES = {
     "EVERLOG_HOST": ("server", "host"),
@@ -26,6 +27,14 @@ VARIABLES = {
     "EVERLOG_MODE": ("memory", "mode"),
 }
 """What the environment may say of the proxy."""
+
+OPTIONS = {
+    "upstream.base_url": "--upstream",
+    "server.host": "--host",
+    "server.port": "--port",
+    "memory.mode": "--mode",
+}
+"""What `everlog serve` may be told of it."""
 
 SECRETS = frozenset({"api_key"})
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -50,6 +59,8 @@ class Value:
     value: object
     named_by: str
     """An option, a variable, the file, or `the default`."""
+    is_waiting: bool = False
+    """Whether it is read and checked, and does nothing yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +96,8 @@ class Configured:
 
     @property
     def waiting(self) -> list[str]:
-        """Sections that say something, and do nothing yet."""
-        return [name for name in WAITING if any(key.startswith(f"{name}.") for key in self.named_by)]
+        """Keys that say something, and do nothing yet."""
+        return [key for key in self.named_by if is_waiting(key)]
 
     def options(self) -> Options:
         """Return what the relay is told.
@@ -118,7 +129,8 @@ class Configured:
         for key, value in _flat("", msgspec.to_builtins(self.proxy)):
             is_secret = key.rpartition(".")[2] in SECRETS and value
             shown = f"{str(value)[:3]}…" if is_secret else value
-            yield Value(key=key, value=shown, named_by=self.named_by.get(key, "the default"))
+            said = self.named_by.get(key, "the default")
+            yield Value(key=key, value=shown, named_by=said, is_waiting=is_waiting(key))
 
 
 def configured(
@@ -150,7 +162,7 @@ def configured(
         if value is not None:
             section, _, name = key.partition(".")
             whole = _set(whole, section, name, value)
-            named_by[key] = "an option"
+            named_by[key] = OPTIONS.get(key, "an option")
     try:
         return Configured(proxy=msgspec.convert(whole, Proxy, strict=False), named_by=named_by)
     except msgspec.ValidationError as error:
@@ -219,7 +231,21 @@ def _said(error: str, named_by: Mapping[str, str], path: str) -> str:
     for word, ours in _WORDS.items():
         what = what.replace(f"`{word}`", ours)
     if what.startswith("Invalid enum value"):
-        what = "it is none of its words"
+        what = f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(_words(key))}"
     if what.startswith("Object missing required field"):
         what = f"it needs {what.removeprefix('Object missing required field ').strip('`')}"
-    return f"{named_by.get(key, path)}: {key or 'it'}: {what[:1].lower()}{what[1:]}; `everlog config show` shows what may be said"
+    return f"{named_by.get(key, path)}: {key or 'it'}: {what[:1].lower()}{what[1:]}"
+
+
+def _words(key: str) -> tuple[str, ...]:
+    """Return the words that a key may be."""
+    kind: Any = Proxy
+    for name in re.sub(r"\[.*?\]", "", key).split("."):
+        kind = next(one for one in _kinds(kind) if _is_section(one))
+        kind = next(one.type for one in msgspec.structs.fields(kind) if one.name == name)
+    return next(get_args(one) for one in _kinds(kind) if get_origin(one) is Literal)
+
+
+def _kinds(kind: object) -> tuple[object, ...]:
+    """Return a kind and those of its items."""
+    return (kind, *get_args(kind))

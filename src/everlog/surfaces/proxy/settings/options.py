@@ -53,7 +53,9 @@ class Target:
     def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise Mistake(f"the base URL of upstream {self.name} is no http:// or https:// address without a query")
+            raise Mistake(
+                f"the base URL of upstream {self.name} begins with neither http:// nor https://, or has a query"
+            )
         unknown = set(self.protocols) - set(FORMATS)
         if unknown or not self.protocols:
             raise Mistake(

@@ -4,11 +4,12 @@ Names are those of seed 003, so that a file of Infinitum is taken as it stands; 
 learning, facts and embeddings is read and checked here, and acts where those are.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
-from everlog.protocols import FORMATS
+Format = Literal["chat_completions", "responses", "anthropic"]
+"""The names of `everlog.protocols.FORMATS`."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     passthrough_authorization: bool = True
     timeout_seconds: float = 600
     connect_seconds: float = 10
-    protocols: tuple[str, ...] = tuple(FORMATS)
+    protocols: tuple[Format, ...] = get_args(Format)
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -157,5 +158,14 @@ class Proxy(Struct, frozen=True, kw_only=True):
     retrieval_weights: RetrievalWeights = RetrievalWeights()
 
 
+ACTING = frozenset({"enabled", "mode", "database_path", "tenant"})
+"""Keys of `memory` that are not about facts."""
+
 WAITING = ("context", "learning", "embeddings", "retrieval_weights")
 """Sections that are checked, and act only where facts are learned."""
+
+
+def is_waiting(key: str) -> bool:
+    """Return whether a key, such as `learning.model`, acts only where facts are learned."""
+    section, _, name = key.partition(".")
+    return section in WAITING or (section == "memory" and name not in ACTING) or name.endswith("_affinity_bonus")
