@@ -9,16 +9,10 @@ import yaml  # type: ignore[import-untyped]
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.surfaces.proxy.settings.configured import configured
-from everlog.surfaces.proxy.settings.schema import WAITING
 from tests.docs.test_examples import ROOT, blocks
 
 PAGE = ROOT / "docs" / "proxy.md"
 ROW = re.compile(r"^\| `([a-z_]+(?:\.[a-z_]+)?)` \| (?:`([^`]*)`)? *\| .+ \|$", re.MULTILINE)
-
-QUIET = re.compile(
-    r"(?:%s)\.|memory\.(?!enabled|mode|database_path|tenant)|request_context\.\w+_bonus" % "|".join(WAITING)  # noqa: UP031 -- braces in it
-)
-"""Keys that are checked, and do nothing yet; the page names their sections."""
 
 
 def shown(value: Any) -> str:
@@ -32,9 +26,7 @@ def shown(value: Any) -> str:
 
 def test_the_table_of_settings_has_each_key_that_acts_with_its_default():
     said = dict(ROW.findall(PAGE.read_text()))
-    assert said == {
-        one.key: shown(one.value) for one in configured(environment={}).values() if not QUIET.match(one.key)
-    }
+    assert said == {one.key: shown(one.value) for one in configured(environment={}).values() if not one.is_waiting}
 
 
 def test_the_files_of_settings_on_the_page_are_taken():

@@ -21,7 +21,10 @@ from everlog.surfaces.proxy.relay.upstreams import Upstreams, model_of
 from everlog.surfaces.proxy.routes import Kind, Route, advice, route
 from everlog.surfaces.proxy.settings.options import Options, Target
 
-HOME = b"Everlog is here. Give its address with /v1 to a client as its base URL; without /v1 to clients of Anthropic.\n"
+HOME = (
+    b"Everlog is here. Give its address with /v1 to a client as its base URL; without /v1 to clients of Anthropic.\n"
+    b"/everlog/v1 shows what was kept and how to ask for it, /health and /metrics how it is.\n"
+)
 
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 

@@ -101,7 +101,11 @@ def advice(path: str) -> str:
         return "The client adds /v1 by itself: its base URL must end before it."
     if any(known.removeprefix("/v1") == path for known in (*CONVERSATIONS, *BESIDE, "/v1/models")):
         return "The client's base URL must end in /v1."
-    return "Models are under /v1."
+    if path in {"/v1", "/v1/"}:
+        return "This is the base URL: clients add /chat/completions, /responses, /messages or /models to it."
+    if path.startswith("/everlog"):
+        return "The log is under /everlog/v1, which shows what can be asked."
+    return "Models are under /v1, the log under /everlog/v1."
 
 
 def _meant(path: str) -> str | None:
