@@ -60,6 +60,14 @@ def entries(store) -> list[list[str]]:
     ]
 
 
+def test_a_thread_is_named_after_what_it_begins_with_and_keeps_the_name(store):
+    keep(store, asked("When does the ferry leave?"), told("At nine."))
+    keep(store, asked("When does the ferry leave?", "At nine.", "And back?", request="s"), told("At five."))
+    keep(store, asked(request="t"), told("Hello."))
+    titles = [one.title for one in store.read("t", log.listed)]
+    assert titles == ["When does the ferry leave?", None]
+
+
 @pytest.mark.parametrize("name", SOME)
 def test_stories_of_clients_go_the_same_way_in_every_store(store, name):
     path = next(path for path in CORPUS if path.stem == name)

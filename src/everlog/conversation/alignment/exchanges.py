@@ -13,6 +13,7 @@ from everlog import log
 from everlog.conversation.alignment.presence import Placed, Presence, principal_of
 from everlog.conversation.alignment.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.conversation.alignment.values import Answer, Recorded, Request
+from everlog.importers.titles import titled
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
 from everlog.log.matches import VOICES
 from everlog.messages import Message
@@ -90,6 +91,8 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
+    if placed.thread is None:
+        log.entitle(unit, thread, titled(messages))
     appended = log.append(unit, thread, turns)
     for id_, index in answer.ids:
         position = appended.stop - len(answer.messages) + index
