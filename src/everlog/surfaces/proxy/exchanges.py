@@ -57,7 +57,7 @@ def parse_exchange(
     profile = profile_of(facts)
     who = identify(headers, body, sources=profile.sources, aliases=aliases)
     session = who.session or ""
-    name = session if session and len(session) <= LONGEST_SESSION else request
+    name = (session if len(session) <= LONGEST_SESSION else _tag("", session)) or request
     user = caller.user or who.user or ""
     whose = f"@{_tag(caller.key, user)}" if caller.key else ""
     return Request(
