@@ -23,6 +23,7 @@ from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front, label
 from everlog.surfaces.proxy.metrics import Metrics
+from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording import Recorder
 from everlog.surfaces.proxy.running import Keeping
@@ -38,17 +39,19 @@ ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_co
 class Proxy:
     """A proxy on a database in memory, before an upstream that a test plays."""
 
-    def __init__(self, *, needs_keys: bool = False, keeps: bool = True) -> None:
+    def __init__(self, *, needs_keys: bool = False, keeps: bool = True, options: Options | None = None) -> None:
         self.home = everlog.open(":memory:")
         self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
         self.recorder = Recorder(
             self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact, keeps=keeps
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
+        keeping = Keeping(self.recorder)
         app = App(
-            replace(PLAIN, mode="record"),
+            options or replace(PLAIN, mode="record"),
             upstream=Upstream(self._answered),
-            ears=Keeping(self.recorder),
+            ears=keeping,
+            made_by=keeping.made_by,
             door=door,
         )
         site = Site(app=app, metrics=Metrics(), store=self.home.store, recorder=self.recorder)

@@ -1,10 +1,11 @@
 """The proxy as an ASGI application: what a request is, who may send it, and what is done with it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import unquote
 
+from everlog.access import Principal
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
@@ -48,6 +49,7 @@ class App:
         upstream: Upstream | None = None,
         ears: Ears | None = None,
         door: Door | None = None,
+        made_by: Callable[[Principal, str], Awaitable[str | None]] | None = None,
         hold_s: float = HOLD_S,
         at_end: Callable[[], None] | None = None,
     ) -> None:
@@ -58,6 +60,7 @@ class App:
             upstream: what requests go through; by default HTTP, opened at the start.
             ears: who listens, if anybody.
             door: who may ask; by default any program of this machine.
+            made_by: the name of the upstream that gave somebody the answer of an id; None where nobody knows.
             hold_s: how long an answer waits for ears, in seconds.
             at_end: called in a thread when the proxy has ended.
         """
@@ -68,6 +71,7 @@ class App:
         self._given = upstream
         self._ears = ears
         self._door = door or Door(None)
+        self._made_by = made_by
         self._at_end = at_end
         self._open: tuple[Upstream, Relay] | None = None
 
@@ -154,11 +158,14 @@ class App:
         if way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
         else:
-            await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
+            await relay.relay(incoming, await self._target(way, incoming.body, caller.principal), way.protocol, caller)
 
-    async def _target(self, way: Route, body: bytes) -> Target:
+    async def _target(self, way: Route, body: bytes, principal: Principal) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
             return self._upstreams.default
+        if way.kind is Kind.ANSWER:
+            found = None if self._made_by is None else await self._made_by(principal, unquote(way.answer or ""))
+            return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))
         named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.options import Target
 
 HOLD_S = 0.25
 """How long the last bytes of an answer wait for `commit`, in seconds."""
@@ -46,12 +47,13 @@ class Ear(Protocol):
 class Ears(Protocol):
     """Gives each exchange its ear."""
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
         """Return who hears this exchange, None for nobody; called before the upstream is asked, on the event loop.
 
         Args:
             incoming: the request, as the client sent it.
             protocol: the wire format of its path, a name in `everlog.protocols.FORMATS`.
             principal: who asks.
+            target: the upstream it goes to.
         """
         ...

@@ -67,7 +67,7 @@ class Relay:
             status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
             await answer(caller.send, status, (*headers, *caller.headers), body)
             return
-        hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
+        hearing = Hearing(self._ears, incoming, protocol, caller.principal, target, self._duties)
         try:
             async with Leaving(caller.receive):
                 await self._exchange(upstream, outgoing, target, hearing, caller)
