@@ -51,7 +51,7 @@ class Proxy:
             options or replace(PLAIN, mode="record"),
             upstream=Upstream(self._answered),
             ears=keeping,
-            made_by=keeping.made_by,
+            memory=keeping,
             door=door,
         )
         site = Site(app=app, metrics=Metrics(), store=self.home.store, recorder=self.recorder)

@@ -1,7 +1,7 @@
 """The proxy as an ASGI application: what a request is, who may send it, and what is done with it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -12,7 +12,7 @@ from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, an
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.forwarding import for_headroom
 from everlog.surfaces.proxy.heard import Duties
-from everlog.surfaces.proxy.hearing import HOLD_S, Ears
+from everlog.surfaces.proxy.hearing import HOLD_S, Ears, Memory
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.models import list_models
 from everlog.surfaces.proxy.options import Options, Target
@@ -49,7 +49,7 @@ class App:
         upstream: Upstream | None = None,
         ears: Ears | None = None,
         door: Door | None = None,
-        made_by: Callable[[Principal, str], Awaitable[str | None]] | None = None,
+        memory: Memory | None = None,
         hold_s: float = HOLD_S,
         at_end: Callable[[], None] | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class App:
             upstream: what requests go through; by default HTTP, opened at the start.
             ears: who listens, if anybody.
             door: who may ask; by default any program of this machine.
-            made_by: the name of the upstream that gave somebody the answer of an id; None where nobody knows.
+            memory: who knows what clients name instead of saying it, if anybody.
             hold_s: how long an answer waits for ears, in seconds.
             at_end: called in a thread when the proxy has ended.
         """
@@ -71,7 +71,7 @@ class App:
         self._given = upstream
         self._ears = ears
         self._door = door or Door(None)
-        self._made_by = made_by
+        self._memory = memory
         self._at_end = at_end
         self._open: tuple[Upstream, Relay] | None = None
 
@@ -106,7 +106,10 @@ class App:
     def _opened(self) -> tuple[Upstream, Relay]:
         if self._open is None:
             upstream = self._given or HTTPUpstream()
-            self._open = upstream, Relay(upstream, self.duties, ears=self._ears, hidden=self._hidden)
+            self._open = (
+                upstream,
+                Relay(upstream, self.duties, ears=self._ears, memory=self._memory, hidden=self._hidden),
+            )
         return self._open
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -164,7 +167,7 @@ class App:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
             return self._upstreams.default
         if way.kind is Kind.ANSWER:
-            found = None if self._made_by is None else await self._made_by(principal, unquote(way.answer or ""))
+            found = None if self._memory is None else await self._memory.made_by(principal, unquote(way.answer or ""))
             return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))

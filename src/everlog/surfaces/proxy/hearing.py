@@ -4,9 +4,12 @@ The relay works the same without them: nothing here changes a byte of an answer.
 costs it the rest of the exchange; what it takes too long for, the client does not wait for.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from everlog.access import Principal
+from everlog.messages import Message
+from everlog.protocols.shapes import Record
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.options import Target
 
@@ -41,6 +44,24 @@ class Ear(Protocol):
 
     async def leave(self, why: Literal["client", "upstream"]) -> None:
         """Keep what was heard of an exchange that ends here: who went, the client or the upstream."""
+        ...
+
+
+class Memory(Protocol):
+    """Knows what clients name instead of saying it: the relay asks it where an upstream cannot know that."""
+
+    def restore(
+        self, incoming: Incoming, protocol: str, principal: Principal, body: Record
+    ) -> Sequence[Message] | None:
+        """Return the whole conversation of a request; None where a part of it is not known. Called in a thread.
+
+        Raises:
+            EverlogError: it cannot be looked up now.
+        """
+        ...
+
+    async def made_by(self, principal: Principal, answer: str) -> str | None:
+        """Return the name of the upstream that gave somebody an answer, by its id; None where nobody can say."""
         ...
 
 

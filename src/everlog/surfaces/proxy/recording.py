@@ -22,10 +22,12 @@ from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
 from everlog.conversation.presence import Presence
+from everlog.conversation.restoring import restored
 from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.shapes import Record
 from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.controls import Controls
@@ -136,6 +138,15 @@ class Recorder:
         return Exchange(
             self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
         )
+
+    def restore(
+        self, incoming: Incoming, protocol: str, body: Record, *, tenant: str, caller: Caller
+    ) -> tuple[Message, ...] | None:
+        """Return the whole conversation of a request that names a part of it; None where that is not known here."""
+        given = FORMATS[protocol]
+        request = parse_exchange(given, incoming.headers, body, caller=caller, request="", aliases=self.aliases)
+        messages = [message for said in given.parse_history(body) for message in said.messages]
+        return self.store.read(tenant, partial(restored, request=request, messages=messages))
 
     def begin(self, act: Callable[[], T]) -> Future[T]:
         """Do something in a thread."""

@@ -1,7 +1,7 @@
 """The proxy as its settings want it: relay, door and recorder, on one database or on none."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,6 +10,8 @@ from everlog.access import LOOPBACK, Principal, keys
 from everlog.conversation.database import Everlog
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import EverlogError, Mistake
+from everlog.messages import Message
+from everlog.protocols.shapes import Record
 from everlog.surfaces import config
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
@@ -39,8 +41,15 @@ class Keeping:
 
     def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
-        caller = Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
-        return self.recorder.listen_for(incoming, protocol, tenant=principal.tenant, caller=caller, target=target)
+        return self.recorder.listen_for(
+            incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
+        )
+
+    def restore(
+        self, incoming: Incoming, protocol: str, principal: Principal, body: Record
+    ) -> Sequence[Message] | None:
+        """Return the whole conversation of a request; see `hearing.Memory`."""
+        return self.recorder.restore(incoming, protocol, body, tenant=principal.tenant, caller=_caller(principal))
 
     async def made_by(self, principal: Principal, answer: str) -> str | None:
         """Return the name of the upstream that gave somebody an answer; None where nobody knows, or can say now."""
@@ -50,6 +59,10 @@ class Keeping:
         except EverlogError as error:
             log.warning("who gave an answer could not be looked up", extra={"error": type(error).__name__})
             return None
+
+
+def _caller(principal: Principal) -> Caller:
+    return Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
 
 
 def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
@@ -92,7 +105,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
         memory.close()
 
     keeping = Keeping(recorder)
-    app = App(options, door=door, ears=keeping, made_by=keeping.made_by, at_end=close)
+    app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
         metrics=Metrics(),
