@@ -8,7 +8,18 @@ from urllib.parse import unquote
 from everlog.access import Principal
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
-from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
+from everlog.surfaces.proxy.asgi import (
+    Left,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+    Upload,
+    answer,
+    body_of,
+    head_of,
+    upload_of,
+)
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.forwarding import for_headroom
 from everlog.surfaces.proxy.heard import Duties
@@ -31,6 +42,9 @@ UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 STRANGE_PAGE = "Pages of this origin may not call the proxy; `origins` of the proxy names those that may."
 
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
+
+UNREAD = frozenset({Kind.DEFAULT, Kind.ANSWER})
+"""Whose bodies are the upstream's alone: files, images, sounds."""
 
 LARGE = 64 * 1024
 """From where on a body is read in another thread, in bytes."""
@@ -143,7 +157,7 @@ class App:
             await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
             return
         try:
-            incoming = replace(head, body=await body_of(head, receive, self.options.body_bytes))
+            body = await self._body(way, head, receive)
         except Left:
             return
         except TooLarge:
@@ -151,10 +165,19 @@ class App:
             await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
             return
         caller = replace(caller, principal=admitted.principal, spent=admitted.spent)
+        if isinstance(body, Upload):
+            caller = replace(caller, receive=body.receive, upload=body)
+        incoming = replace(head, body=body if isinstance(body, bytes) else b"")
         if self.options.forward_to_headroom:
             upward = for_headroom(head.headers, admitted.principal, self.options.aliases)
             caller = replace(caller, upward=upward)
         await self._relay(way, incoming, caller)
+
+    async def _body(self, way: Route, head: Incoming, receive: Receive) -> bytes | Upload:
+        """Return the body of a request; one that nobody reads here is passed on while it comes, however large."""
+        if way.kind in UNREAD:
+            return await upload_of(head, receive)
+        return await body_of(head, receive, self.options.body_bytes)
 
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()

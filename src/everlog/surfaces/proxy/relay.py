@@ -11,7 +11,7 @@ from functools import partial
 
 from everlog.access import LOOPBACK, Principal
 from everlog.errors import EverlogError, Mistake, ProviderTimeout, ProviderTrouble
-from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
+from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, Upload, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.heard import Duties, Hearing
@@ -43,6 +43,8 @@ class Caller:
     """Who it is."""
     spent: frozenset[bytes] = frozenset()
     """Names of headers that held a key of ours."""
+    upload: Upload | None = None
+    """The body of the request, where it is passed on while it comes."""
     upward: Headers = ()
     """What upstreams are told of it besides."""
 
@@ -109,7 +111,7 @@ class Relay:
             method=incoming.method,
             url=address(target, incoming.path, incoming.query),
             headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
-            body=incoming.body,
+            body=incoming.body if caller.upload is None else caller.upload,
             connect_s=target.connect_s,
             silence_s=target.silence_s,
         )
