@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from everlog import log
-from everlog.conversation.exchange_values import Request
-from everlog.conversation.presence import principal_of
-from everlog.conversation.references import references, resolved
+from everlog.conversation.alignment.presence import principal_of
+from everlog.conversation.alignment.references import references, resolved
+from everlog.conversation.alignment.values import Request
 from everlog.errors import Erased
 from everlog.messages import Message
 from everlog.store import Unit
