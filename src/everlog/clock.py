@@ -80,6 +80,11 @@ def new_id(clock: Clock) -> str:
     return f"{value:032x}"
 
 
+def first_id(when: datetime) -> str:
+    """Return what no id that is drawn at a moment, or later, comes before."""
+    return f"{(max(0, micros(when)) // 1000 & (1 << 48) - 1) << 80:032x}"
+
+
 def monotonic() -> float:
     """Return seconds of a clock that never goes back; for deadlines, never for stored times."""
     return time.monotonic()

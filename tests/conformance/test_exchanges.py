@@ -1,8 +1,11 @@
 """Exchanges of clients in every store: the same decisions, whole or not at all, and nobody meets anybody else."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -152,6 +155,41 @@ def test_an_exchange_that_a_later_request_shows_already_is_kept_once(store):
     )
     assert late.decision == "nothing"
     assert entries(store) == [["Hello", "Hi", "And?", "So"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "answer", "decision", "expected"),
+    [
+        (["Hello"], "Hi", "nothing", [["Hello", "Hi"]]),
+        (["Hello"], "Ho", "regenerated", [["Hello", "Hi"], ["Hello", "Ho"]]),
+        (["Hello", "Hi", "And?"], "So", "append", [["Hello", "Hi", "And?", "So"]]),
+        (["Look around"], "Done", "new", [["Hello", "Hi"], ["Look around", "Done"]]),
+    ],
+)
+def test_requests_that_begin_a_session_at_once_are_one_thread_unless_they_say_something_else(
+    store, texts, answer, decision, expected
+):
+    late = asked(*texts, session="s", request="late")
+    presence = Presence(late, lambda message: message)
+    store.read("t", presence.place)
+    keep(store, asked("Hello", session="s", request="quick"), told("Hi"))
+    done = record(store, "t", late, told(answer), redact=lambda message: message, presence=presence)
+    assert (done.decision, entries(store)) == (decision, expected)
+
+
+def test_many_that_begin_a_session_at_once_are_one_thread(database):
+    stores, gate = [database.open(), database.open()], Barrier(4)
+
+    def begin(n: int) -> None:
+        request = replace(asked("Hello", session="s", request=f"r{n}"), name="proxy:s")
+        presence = Presence(request, lambda message: message)
+        stores[n % 2].read("t", presence.place)
+        gate.wait(10)
+        record(stores[n % 2], "t", request, told("Hi"), redact=lambda message: message, presence=presence)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(begin, range(4)))
+    assert entries(stores[0]) == [["Hello", "Hi"]]
 
 
 def test_two_windows_that_begin_alike_are_two_threads(store):

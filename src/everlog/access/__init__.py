@@ -7,7 +7,7 @@ it is looked up within it. It knows neither conversations nor HTTP.
 from everlog.access.keys import Key, Limits, NewKey, Role, create, forget_user, keys, recognise, revoke
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
-from everlog.access.requests import Requested, asked, asked_by, note
+from everlog.access.requests import Requested, asked, asked_by, forget, note, outlived, upstream_of
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -27,14 +27,17 @@ __all__ = [
     "asked_by",
     "create",
     "exceeded",
+    "forget",
     "forget_user",
     "is_token",
     "keys",
     "note",
+    "outlived",
     "parse",
     "principal",
     "recognise",
     "revoke",
+    "upstream_of",
     "use",
     "used",
 ]

@@ -1,11 +1,15 @@
-"""What each request to a model was: who asked, what became of it, and what it took. Counts, times and ids, no text."""
+"""What each request to a model was: who asked, what became of it, and what it took. Counts, times and ids, no text.
 
+They are kept for a while and up to a number, and forgotten in small steps.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from everlog.access import rows
-from everlog.clock import micros, moment
+from everlog.clock import first_id, micros, moment
 from everlog.protocols.exchange import Usage
 from everlog.store import Unit
 
@@ -14,7 +18,6 @@ _LAST = "g"
 """Behind all ids, which are hex digits."""
 
 _NAMES = tuple(column.name for column in rows.exchange.columns if column.name != "tenant")
-_FILTERS = ("key", "user", "session", "project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,10 @@ class Requested:
     project: str | None = None
     protocol: str
     """The wire format."""
+    upstream: str | None = None
+    """The server of models that it went to, by its name; None where nobody says."""
+    response: str | None = None
+    """The id that the answer has there, by which a client may ask for it again."""
     model: str | None = None
     """The model that was asked for."""
     status: int | None = None
@@ -108,10 +115,36 @@ def asked_by(
         session: only those of this session.
         project: only those of this project.
     """
-    said = dict(zip(_FILTERS, (key, user, session, project), strict=True))
-    given: dict[str, Any] = {f"any_{name}": int(value is None) for name, value in said.items()}
-    given |= {f"of_{name}": value or "" for name, value in said.items()}
-    return [_requested(row) for row in unit.rows(rows.REQUESTS, before=before or _LAST, limit=limit, **given)]
+    said = dict(zip(rows.FILTERS, (key, user, session, project), strict=True))
+    given = {name: value for name, value in said.items() if value is not None}
+    query = rows.REQUESTS[tuple(given)]
+    named = {f"of_{name}": value for name, value in given.items()}
+    return [_requested(row) for row in unit.rows(query, before=before or _LAST, limit=limit, **named)]
+
+
+def upstream_of(unit: Unit, response: str, *, key: str) -> str | None:
+    """Return the name of the upstream that gave an answer to somebody with this key; None where nobody knows."""
+    row = unit.row(rows.UPSTREAM_OF, response=response, of_key=key)
+    return None if row is None else row[0]
+
+
+def outlived(unit: Unit, *, since: datetime, most: int, limit: int) -> list[str]:
+    """Return the ids of requests that are to be forgotten, the oldest first.
+
+    Args:
+        unit: the unit to do it in.
+        since: requests that came before are.
+        most: how many of the newest are kept, if they came since.
+        limit: the most that are returned.
+    """
+    surplus = unit.row(rows.FIRST_TOO_MANY, most=most)
+    upto = max(first_id(since), "" if surplus is None else surplus[0])
+    return [id_ for (id_,) in unit.rows(rows.OLDEST, upto=upto, limit=limit)]
+
+
+def forget(unit: Unit, ids: Sequence[str]) -> int:
+    """Delete what some requests were; return how many there were. What was used under keys stays counted."""
+    return unit.count(rows.DROP_REQUESTS, ids=list(ids))
 
 
 def _requested(row: Any) -> Requested:

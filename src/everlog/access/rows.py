@@ -3,25 +3,30 @@
 Names, users and projects of keys are opaque ids and stand as they are. Of the key itself only a hash is kept.
 """
 
+from itertools import combinations
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
     Index,
     Integer,
     LargeBinary,
+    Select,
     SmallInteger,
     String,
     Table,
     bindparam,
     func,
-    or_,
 )
 
 from everlog.store.rows import ID, KEY, TENANT
 from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
-from everlog.store.statements import metadata, scoped
+from everlog.store.statements import among, metadata, scoped
 
 ROLES = ("chat", "read", "admin")
+FILTERS = ("key", "user", "session", "project")
+"""By what requests are looked for."""
 
 api_key = Table(
     "api_key",
@@ -69,6 +74,8 @@ exchange = Table(
     Column("session", KEY),
     Column("project", KEY),
     Column("protocol", String(32), nullable=False),
+    Column("upstream", KEY),
+    Column("response", KEY),
     Column("model", KEY),
     Column("status", SmallInteger, info={"holds": range(1000)}),
     Column("decision", String(16), nullable=False),
@@ -82,6 +89,11 @@ exchange = Table(
     Column("tokens_written", BigInteger, info=SIZE),
     Column("nano_usd", BigInteger, info=SIZE),
     Index(None, "tenant", "thread"),
+    Index(None, "tenant", "key", "id"),
+    Index(None, "tenant", "user", "id"),
+    Index(None, "tenant", "session", "id"),
+    Index(None, "tenant", "project", "id"),
+    Index(None, "tenant", "response"),
     info={"erase": "thread"},
 )
 """What a request to a model was: who asked, what became of it, what it took. No text. Key, user and thread are '' for none."""
@@ -124,17 +136,41 @@ USED = (
 
 PUT_REQUEST = scoped(exchange).insert(ignore=True)
 REQUEST_OF = scoped(exchange).select().where(exchange.c.id == bindparam("id"))
-REQUESTS = (
-    scoped(exchange)
-    .select()
-    .where(
-        exchange.c.id < bindparam("before"),
-        *(
-            or_(bindparam(f"any_{name}", type_=Integer) == 1, exchange.c[name] == bindparam(f"of_{name}"))
-            for name in ("key", "user", "session", "project")
-        ),
+
+
+def _requests(*filters: str) -> Select[Any]:
+    """Return the query for requests of which these columns are given: each has an index of its own."""
+    return (
+        scoped(exchange)
+        .select()
+        .where(
+            exchange.c.id < bindparam("before"),
+            *(exchange.c[name] == bindparam(f"of_{name}") for name in filters),
+        )
+        .order_by(exchange.c.id.desc())
+        .limit(bindparam("limit"))
     )
+
+
+REQUESTS = {some: _requests(*some) for n in range(len(FILTERS) + 1) for some in combinations(FILTERS, n)}
+"""By the columns that are given, in the order of `FILTERS`."""
+
+UPSTREAM_OF = (
+    scoped(exchange)
+    .select(exchange.c.upstream)
+    .where(exchange.c.response == bindparam("response"), exchange.c.key == bindparam("of_key"))
     .order_by(exchange.c.id.desc())
+    .limit(1)
+)
+FIRST_TOO_MANY = (
+    scoped(exchange).select(exchange.c.id).order_by(exchange.c.id.desc()).limit(1).offset(bindparam("most"))
+)
+OLDEST = (
+    scoped(exchange)
+    .select(exchange.c.id)
+    .where(exchange.c.id <= bindparam("upto"))
+    .order_by(exchange.c.id)
     .limit(bindparam("limit"))
 )
+DROP_REQUESTS = scoped(exchange).delete().where(among(exchange.c.id, "ids"))
 DROP_REQUESTS_OF_USER = scoped(exchange).delete().where(exchange.c.user == bindparam("of_user"))

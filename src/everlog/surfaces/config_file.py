@@ -24,7 +24,7 @@ OURS: dict[str, type] = {"required_protocol": str, "compactor": dict, "chat": di
 """What stands in the file for every command."""
 
 PROXY = (
-    *("server", "upstream", "upstreams", "keys", "memory", "request_context"),
+    *("server", "upstream", "upstreams", "keys", "memory", "requests", "request_context"),
     *("context", "learning", "embeddings", "retrieval_weights"),
 )
 """Sections about the proxy, which `proxy/schema.py` describes; other commands leave them alone."""

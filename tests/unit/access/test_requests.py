@@ -6,10 +6,13 @@ from functools import partial
 import pytest
 
 import everlog
-from everlog.access import Requested, asked, asked_by, note
+from everlog.access import Requested, asked, asked_by, forget, note, outlived, rows, upstream_of
 from everlog.access.requests import counted
+from everlog.clock import first_id, new_id
 from everlog.messages import Origin
 from everlog.protocols.exchange import Usage
+from everlog.store.statements import compiler
+from everlog.testing import FrozenClock
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -77,3 +80,51 @@ def test_requests_go_with_their_user_and_with_their_thread(home):
     assert found(home) == [7, 4, 2, 0]
     home.erase(thread="sea")
     assert found(home) == [4, 2, 0]
+
+
+def test_an_answer_is_known_to_the_upstream_that_gave_it_to_this_key(home):
+    for n, (key, upstream) in enumerate((("k1", "here"), ("k2", "there"), ("k1", None)), start=10):
+        kept = one(n, key=key, upstream=upstream, response="resp_1" if upstream else None)
+        home.store.write("default", partial(note, requested=kept), name="test")
+    known = {
+        key: home.store.read("default", partial(upstream_of, response="resp_1", key=key)) for key in ("k1", "k2", "")
+    }
+    assert known == {"k1": "here", "k2": "there", "": None}
+    assert home.store.read("another", partial(upstream_of, response="resp_1", key="k1")) is None
+
+
+def test_requests_are_forgotten_by_age_and_by_number_the_oldest_first_in_steps():
+    clock = FrozenClock(AT, step=timedelta(hours=1))
+    with everlog.open(":memory:", clock=clock) as home:
+        ids = [new_id(clock) for _ in range(9)]
+        for n, id_ in enumerate(ids):
+            home.store.write("default", partial(note, requested=one(n, id=id_)), name="test")
+
+        def left(since: timedelta, most: int, limit: int = 99) -> list[str]:
+            wanted = partial(outlived, since=AT + since, most=most, limit=limit)
+            return home.store.read("default", wanted)
+
+        assert left(timedelta(0), 9) == []
+        assert left(timedelta(hours=3, minutes=30), 9) == ids[:3]
+        assert left(timedelta(0), 7) == ids[:2]
+        assert left(timedelta(hours=9), 9, limit=2) == ids[:2]
+        assert home.store.write("default", partial(forget, ids=ids[:2]), name="test") == 2
+        assert [found.id for found in home.store.read("default", partial(asked_by, limit=99))] == ids[:1:-1]
+
+
+def test_a_moment_has_an_id_that_none_of_it_and_no_later_one_comes_before():
+    id_ = new_id(FrozenClock(AT))
+    assert first_id(AT) < id_ < first_id(AT + timedelta(milliseconds=1))
+
+
+@pytest.mark.parametrize("name", rows.FILTERS)
+def test_each_filter_of_requests_has_an_index(home, name):
+    query = compiler("sqlite")(rows.REQUESTS[(name,)])
+    given = {**query.fixed, "tenant": "default", "before": "g", f"of_{name}": "x", "limit": 9}
+    plan = str(home.store.read("default", lambda unit: plan_of(unit, query.sql, given)))
+    assert f"ix_exchange_tenant_{name}_id" in plan
+    assert "TEMP B-TREE" not in plan
+
+
+def plan_of(unit, sql: str, given: dict[str, object]) -> list[object]:
+    return [tuple(row) for row in unit._connection._raw.execute(f"EXPLAIN QUERY PLAN {sql}", given)]

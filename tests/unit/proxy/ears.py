@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.settings.options import Target
 
 
 class Broke(Exception):
@@ -58,7 +59,7 @@ class Ears:
     ear: Ear
     asked: list[tuple[Incoming, str]] = field(default_factory=list)
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear:
         self.asked.append((incoming, protocol))
         if self.ear.trouble == "listen":
             raise Broke

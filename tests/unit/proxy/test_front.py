@@ -27,6 +27,7 @@ from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.running import Keeping
+from everlog.surfaces.proxy.settings.options import Options
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.wire import JSON_HEAD, PLAIN, Client, Coming, Upstream, within
 
@@ -38,17 +39,19 @@ ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_co
 class Proxy:
     """A proxy on a database in memory, before an upstream that a test plays."""
 
-    def __init__(self, *, needs_keys: bool = False, keeps: bool = True) -> None:
+    def __init__(self, *, needs_keys: bool = False, keeps: bool = True, options: Options | None = None) -> None:
         self.home = everlog.open(":memory:")
         self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
         self.recorder = Recorder(
             self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact, keeps=keeps
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
+        keeping = Keeping(self.recorder)
         app = App(
-            replace(PLAIN, mode="record"),
+            options or replace(PLAIN, mode="record"),
             upstream=Upstream(self._answered),
-            ears=Keeping(self.recorder),
+            ears=keeping,
+            memory=keeping,
             door=door,
         )
         site = Site(app=app, metrics=Metrics(), store=self.home.store, recorder=self.recorder)

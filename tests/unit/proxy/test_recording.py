@@ -20,8 +20,10 @@ from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
 from everlog.surfaces.proxy.recording.telling import DEBUG
+from everlog.surfaces.proxy.settings.options import Target
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 
@@ -60,10 +62,11 @@ def listen(recorder: Recorder, incoming: Incoming) -> Exchange:
 
 
 def hear(recorder, incoming, protocol, pieces, *, status=200, headers=STREAM, leave=None) -> list[int]:
-    """Let an ear hear an exchange, and return how many bytes of each piece were let out."""
+    """Let an ear hear an exchange with Anthropic, and return how many bytes of each piece were let out."""
+    target = Target(base_url="https://api.anthropic.com")
 
     async def exchange() -> list[int]:
-        ear = recorder.listen(incoming, protocol)
+        ear = recorder.listen_for(incoming, protocol, tenant="t", caller=recorder._caller, target=target)
         if status is not None:
             ear.head(status, headers)
         free = [ear.piece(piece) for piece in pieces]
@@ -225,6 +228,25 @@ def test_each_request_leaves_a_row_that_says_what_became_of_it_and_what_it_took(
     found = store.read("t", partial(used, key="k", since=store.clock.now()))
     assert found.requests == 3
     assert found.tokens > 0, "what no provider counted is estimated"
+
+
+def test_what_old_requests_were_is_forgotten_beside_new_ones_and_their_words_and_use_are_not(store):
+    recorder = recorder_of(store, pruning=Pruning(most=2, every=2))
+    body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
+    left = []
+    for n in range(6):
+        hear(recorder, asked("anthropic", f"Hello {n}"), "anthropic", body, headers=JSON)
+        left.append(len(store.read("t", partial(asked_by, limit=9))))
+    recorder.close()
+    assert left == [1, 2, 3, 2, 3, 2]
+    assert len(entries(store)) == 6
+    assert store.read("t", partial(used, key="k", since=store.clock.now())).requests == 6
+
+
+def test_requests_that_cannot_be_forgotten_now_are_in_nobodys_way(store):
+    pruning = Pruning(every=1)
+    store.close()
+    pruning.after(store, "t")
 
 
 def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(store, recorder):

@@ -38,6 +38,7 @@ def test_a_stream_is_translated_and_goes_out_piece_by_piece():
     upstream = asked(one, lambda _: Coming(headers=STREAM_HEAD, pieces=events), options=options("chat_completions"))
     (sent,) = upstream.sent
     assert sent.url == f"{BASE}/chat/completions"
+    assert isinstance(sent.body, bytes)
     assert json.loads(sent.body)["messages"] == [{"role": "user", "content": "go"}]
     assert dict(sent.headers) == {b"authorization": b"Bearer sk-1", b"accept-encoding": b"identity"}
     assert one.status == 200

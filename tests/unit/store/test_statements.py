@@ -35,9 +35,11 @@ ROWS = [
 
 def statements() -> Iterator[tuple[str, Statement]]:
     for module in ROWS:
-        for name, value in vars(module).items():
-            if isinstance(value, Select | Insert | Update | Delete):
-                yield f"{module.__name__}.{name}", value
+        for name, found in vars(module).items():
+            many = found.items() if isinstance(found, dict) else [("", found)]
+            for key, value in many:
+                if isinstance(value, Select | Insert | Update | Delete):
+                    yield f"{module.__name__}.{name}{key or ''}", value
 
 
 def generated() -> Iterator[tuple[str, Statement]]:

@@ -87,7 +87,7 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
     if placed.thread is None and (kept := _kept_since(unit, request, messages, principal)) is not None:
         return Recorded(decision="nothing", thread=kept, said=0)
-    thread = _thread(unit, placed)
+    thread = _thread(unit, placed, principal, request.session)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
@@ -116,10 +116,16 @@ def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], princ
     return next(later, None)
 
 
-def _thread(unit: Unit, placed: Placed) -> ThreadRow:
-    """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one."""
+def _thread(unit: Unit, placed: Placed, principal: str, session: str) -> ThreadRow:
+    """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one.
+
+    Raises:
+        Overtaken: it is not as it was seen, or the session that this would begin was begun by another request.
+    """
     seen = placed.thread
     if seen is None:
+        if session and not placed.members.issuperset(log.members(unit, session, principal=principal)):
+            raise Overtaken
         return made(unit, placed.key if log.known(unit, placed.key) is None else free_key(unit, placed.key))
     if placed.forks_at is None:
         return unchanged(unit, seen)

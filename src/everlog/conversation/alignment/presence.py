@@ -49,6 +49,8 @@ class Placed:
     instructions: tuple[str, ...] = ()
     is_unproven: bool = False
     """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
+    members: frozenset[str] = frozenset()
+    """Ids of the threads of the session that it names, as they were seen."""
 
     @property
     def thread_id(self) -> str | None:
@@ -67,12 +69,14 @@ class Presence:
         leading, self._messages = log.leading(tuple(map(redact, request.messages)))
         self._instructions = tuple(message.text for message in leading if message.text)
         self._principal = ""
+        self._members: list[str] = []
         self._printed: tuple[bytes, list[Print]] | None = None
 
     def place(self, unit: Unit) -> Placed:
         """Decide where it belongs, and remember it."""
         request = self._request
         self._principal = principal_of(unit, request)
+        self._members = log.members(unit, request.session, principal=self._principal) if request.session else []
         named = resolved(unit, self._messages, principal=self._principal)
         if named is not None:
             self._messages, self._printed = named, None
@@ -91,6 +95,7 @@ class Presence:
         end = Placed(
             decision="nothing", said=(), key=self._request.name, thread=thread,
             before=messages[-1] if messages else None, instructions=self._instructions,
+            members=frozenset(self._members),
         )  # fmt: skip
         if thread is None:
             is_unproven = not self._named and any(one.kind in VOICES for one in messages)
@@ -114,8 +119,7 @@ class Presence:
 
     def _found(self, unit: Unit, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return the thread that the history belongs to, with what of it is new there; None for a new one."""
-        request = self._request
-        members = log.members(unit, request.session, principal=self._principal) if self._named else []
+        members = self._candidates(unit)
         shown, places = self._shown(unit, incoming)
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
@@ -227,8 +231,13 @@ class Presence:
 
     def _newest(self, unit: Unit) -> ThreadRow | None:
         """Return the newest thread of the session, to which a question beside the conversation most likely belongs."""
-        members = log.members(unit, self._request.session, principal=self._principal) if self._named else []
-        return next((thread for id_ in members if (thread := _load(unit, id_)) is not None), None)
+        return next((thread for id_ in self._candidates(unit) if (thread := _load(unit, id_)) is not None), None)
+
+    def _candidates(self, unit: Unit) -> Sequence[str]:
+        """Return the threads that may be looked at for the name of the session, or of the one person; the newest first."""
+        if self._request.session or not self._named:
+            return self._members
+        return log.members(unit, "", principal=self._principal)
 
     def _prints(self, unit: Unit) -> list[Print]:
         secret = unit.secret()

@@ -50,6 +50,8 @@ class Answer:
     """What came back."""
 
     messages: tuple[Message, ...] = ()
+    id: str | None = None
+    """By which its server knows it."""
     state: TurnState = TurnState.COMPLETE
     """Complete, partial if it broke off, aborted if nothing of it came."""
     ids: tuple[tuple[str, int], ...] = ()

@@ -80,6 +80,7 @@ def _request(row: Requested, keys: Mapping[str, str | None]) -> values.Request:
         session_id=row.session,
         project_id=row.project,
         protocol=row.protocol,
+        upstream=row.upstream,
         model=row.model,
         status=row.status,
         decision=row.decision,

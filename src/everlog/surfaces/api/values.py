@@ -74,6 +74,7 @@ class Request(Struct, frozen=True, kw_only=True):
     session_id: str | None
     project_id: str | None
     protocol: str
+    upstream: Annotated[str | None, Meta(description="The server of models that it went to, by its name.")]
     model: str | None
     status: Annotated[int | None, Meta(description="Of the answer; null where none came.")]
     decision: Annotated[str, Meta(description="new, append, fork, regenerated, compacted, nothing or side.")]

@@ -5,15 +5,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import unquote
 
+from everlog.access import Principal
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
-from everlog.surfaces.proxy.asgi import Left, Receive, Scope, Send, TooLarge, answer, body_of, head_of
+from everlog.surfaces.proxy.asgi import (
+    Left,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+    Upload,
+    answer,
+    body_of,
+    head_of,
+    upload_of,
+)
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.relay.headers import OUR_KEY
 from everlog.surfaces.proxy.relay.heard import Duties
-from everlog.surfaces.proxy.relay.hearing import HOLD_S, Ears
+from everlog.surfaces.proxy.relay.hearing import HOLD_S, Ears, Memory
 from everlog.surfaces.proxy.relay.models import list_models
 from everlog.surfaces.proxy.relay.relaying import Caller, Relay
 from everlog.surfaces.proxy.relay.upstream import HTTPUpstream, Upstream
@@ -35,6 +47,9 @@ KEY_IN_QUERY = "A key of Everlog belongs into a header: addresses go up to provi
 
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
 
+UNREAD = frozenset({Kind.DEFAULT, Kind.ANSWER})
+"""Whose bodies are the upstream's alone: files, images, sounds."""
+
 LARGE = 64 * 1024
 """From where on a body is read in another thread, in bytes."""
 
@@ -52,6 +67,7 @@ class App:
         upstream: Upstream | None = None,
         ears: Ears | None = None,
         door: Door | None = None,
+        memory: Memory | None = None,
         hold_s: float = HOLD_S,
         at_end: Callable[[], None] | None = None,
     ) -> None:
@@ -62,6 +78,7 @@ class App:
             upstream: what requests go through; by default HTTP, opened at the start.
             ears: who listens, if anybody.
             door: who may ask; by default any program of this machine.
+            memory: who knows what clients name instead of saying it, if anybody.
             hold_s: how long an answer waits for ears, in seconds.
             at_end: called in a thread when the proxy has ended.
         """
@@ -72,6 +89,7 @@ class App:
         self._given = upstream
         self._ears = ears
         self._door = door or Door(None)
+        self._memory = memory
         self._at_end = at_end
         self._open: tuple[Upstream, Relay] | None = None
 
@@ -106,7 +124,10 @@ class App:
     def _opened(self) -> tuple[Upstream, Relay]:
         if self._open is None:
             upstream = self._given or HTTPUpstream()
-            self._open = upstream, Relay(upstream, self.duties, ears=self._ears, hidden=self._hidden)
+            self._open = (
+                upstream,
+                Relay(upstream, self.duties, ears=self._ears, memory=self._memory, hidden=self._hidden),
+            )
         return self._open
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -143,7 +164,7 @@ class App:
             await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
             return
         try:
-            incoming = replace(head, body=await body_of(head, receive, self.options.body_bytes))
+            body = await self._body(way, head, receive)
         except Left:
             return
         except TooLarge:
@@ -151,21 +172,33 @@ class App:
             await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
             return
         caller = replace(caller, principal=admitted.principal, spent=admitted.spent)
+        if isinstance(body, Upload):
+            caller = replace(caller, receive=body.receive, upload=body)
+        incoming = replace(head, body=body if isinstance(body, bytes) else b"")
         if self.options.forward_to_headroom:
             upward = for_headroom(head.headers, admitted.principal, self.options.aliases)
             caller = replace(caller, upward=upward)
         await self._relay(way, incoming, caller)
+
+    async def _body(self, way: Route, head: Incoming, receive: Receive) -> bytes | Upload:
+        """Return the body of a request; one that nobody reads here is passed on while it comes, however large."""
+        if way.kind in UNREAD:
+            return await upload_of(head, receive)
+        return await body_of(head, receive, self.options.body_bytes)
 
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()
         if way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
         else:
-            await relay.relay(incoming, await self._target(way, incoming.body), way.protocol, caller)
+            await relay.relay(incoming, await self._target(way, incoming.body, caller.principal), way.protocol, caller)
 
-    async def _target(self, way: Route, body: bytes) -> Target:
+    async def _target(self, way: Route, body: bytes, principal: Principal) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
             return self._upstreams.default
+        if way.kind is Kind.ANSWER:
+            found = None if self._memory is None else await self._memory.made_by(principal, unquote(way.answer or ""))
+            return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))
         named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)

@@ -5,7 +5,7 @@ many, twice for a stream.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +16,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+SMALL = 256 * 1024
+"""Bytes of an upload up to which it is read whole before it goes on, so that it may be sent again on a new connection."""
 
 
 class Left(Exception):
@@ -60,6 +64,58 @@ async def body_of(head: Incoming, receive: Receive, most_bytes: int) -> bytes:
             raise TooLarge
         more = message.get("more_body", False)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class Upload:
+    """A body that goes on while it comes: no more of it is held than one piece, and what was read before."""
+
+    def __init__(self, begun: bytes, receive: Receive, size: int | None) -> None:
+        """Go on behind what has begun; `size` is that of the whole, where the client says it."""
+        self.size = size
+        self._begun = begun
+        self._receive = receive
+        self._is_gone = False
+        self._ended = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the pieces, once; where the client goes away before the end, that never comes."""
+        yield self._begun
+        self._begun, more = b"", True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                self._is_gone = True
+                self._ended.set()
+                await asyncio.Event().wait()
+            if data := message.get("body", b""):
+                yield data
+            more = message.get("more_body", False)
+        self._ended.set()
+
+    async def receive(self) -> Message:
+        """Return what comes behind the body: that the client went away, also if it did so before its end."""
+        await self._ended.wait()
+        return {"type": "http.disconnect"} if self._is_gone else await self._receive()
+
+
+async def upload_of(head: Incoming, receive: Receive) -> bytes | Upload:
+    """Return the body of a request: whole if it is small, else as it comes.
+
+    Raises:
+        Left: the client went away before.
+    """
+    pieces: list[bytes] = []
+    size, more = 0, True
+    while more and size <= SMALL:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Left
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        more = message.get("more_body", False)
+    begun = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    said = head.header(b"content-length") or b""
+    return Upload(begun, receive, int(said) if said.isdigit() else None) if more else begun
 
 
 class Leaving:

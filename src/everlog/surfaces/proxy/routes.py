@@ -17,6 +17,8 @@ class Kind(Enum):
     """The models of all upstreams."""
     MODEL = auto()
     """Relayed to the upstream of the model that the path names."""
+    ANSWER = auto()
+    """Relayed to the upstream that gave the answer that the path names."""
     BY_MODEL = auto()
     """Relayed to the upstream of the model that the body names."""
     DEFAULT = auto()
@@ -38,12 +40,14 @@ class Route:
     """The wire format of a conversation; None for all else."""
     model: str | None = None
     """The model that the path names."""
+    answer: str | None = None
+    """The id of the answer that the path names, with its escapes."""
     is_anthropic: bool = False
     """Whether its client reads errors in the form of Anthropic."""
 
 
 CONVERSATIONS = {
-    f"/v1{one.path}": Route(Kind.BY_MODEL, name, None, name == "anthropic") for name, one in FORMATS.items()
+    f"/v1{one.path}": Route(Kind.BY_MODEL, name, is_anthropic=name == "anthropic") for name, one in FORMATS.items()
 }
 """The paths under which conversations come."""
 
@@ -54,6 +58,9 @@ BESIDE = {
     "/v1/embeddings": Route(Kind.BY_MODEL),
 }
 """Paths that name a model and hold no conversation of ours."""
+
+ANSWERS = ("/v1/responses/", "/v1/chat/completions/")
+"""What is before the id of an answer that an upstream keeps."""
 
 
 _ESCAPED = re.compile(r"%(?:2[DdEe]|3\d|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
@@ -86,6 +93,8 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
         return Route(Kind.MODELS, is_anthropic=is_anthropic)
     if method == "GET" and path.startswith("/v1/models/"):
         return Route(Kind.MODEL, model=path.removeprefix("/v1/models/"), is_anthropic=is_anthropic)
+    if named := next((path.removeprefix(start) for start in ANSWERS if path.startswith(start)), ""):
+        return Route(Kind.ANSWER, answer=named.partition("/")[0])
     if path.startswith("/v1/") and not path.startswith("/v1/v1/"):
         return Route(Kind.DEFAULT, is_anthropic=is_anthropic)
     return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)

@@ -1,12 +1,17 @@
 """The proxy as its settings want it: relay, door and recorder, on one database or on none."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from everlog import access
 from everlog.access import LOOPBACK, Principal, keys
 from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
-from everlog.errors import Mistake
+from everlog.errors import EverlogError, Mistake
+from everlog.messages import Message
+from everlog.protocols.shapes import Record
 from everlog.surfaces import config
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
@@ -15,10 +20,14 @@ from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
+from everlog.surfaces.proxy.pruning import Pruning
+from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.hearing import Ear
 from everlog.surfaces.proxy.settings.configured import Configured
-from everlog.surfaces.proxy.settings.options import Options
+from everlog.surfaces.proxy.settings.options import Options, Target
+
+log = logging.getLogger(__name__)
 
 DEFAULT = "the default"
 """What names a database that nobody names."""
@@ -30,10 +39,30 @@ class Keeping:
 
     recorder: Recorder
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
-        caller = Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
-        return self.recorder.listen_for(incoming, protocol, tenant=principal.tenant, caller=caller)
+        return self.recorder.listen_for(
+            incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
+        )
+
+    def restore(
+        self, incoming: Incoming, protocol: str, principal: Principal, body: Record
+    ) -> Sequence[Message] | None:
+        """Return the whole conversation of a request; see `hearing.Memory`."""
+        return self.recorder.restore(incoming, protocol, body, tenant=principal.tenant, caller=_caller(principal))
+
+    async def made_by(self, principal: Principal, answer: str) -> str | None:
+        """Return the name of the upstream that gave somebody an answer; None where nobody knows, or can say now."""
+        look = partial(access.upstream_of, response=opaque(answer), key=principal.key or "")
+        try:
+            return await self.recorder.store.aread(principal.tenant, look)
+        except EverlogError as error:
+            log.warning("who gave an answer could not be looked up", extra={"error": type(error).__name__})
+            return None
+
+
+def _caller(principal: Principal) -> Caller:
+    return Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
 
 
 def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
@@ -68,13 +97,15 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
         redact=memory.redact,
         aliases=found.aliases,
         keeps=found.mode == "record",
+        pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
     )
 
     def close() -> None:
         recorder.close()
         memory.close()
 
-    app = App(options, door=door, ears=Keeping(recorder), at_end=close)
+    keeping = Keeping(recorder)
+    app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
         metrics=Metrics(),

@@ -144,6 +144,8 @@ def upgrade() -> None:
         sa.Column("session", sa.String(200)),
         sa.Column("project", sa.String(200)),
         sa.Column("protocol", sa.String(32), nullable=False),
+        sa.Column("upstream", sa.String(200)),
+        sa.Column("response", sa.String(200)),
         sa.Column("model", sa.String(200)),
         sa.Column("status", sa.SmallInteger()),
         sa.Column("decision", sa.String(16), nullable=False),
@@ -157,7 +159,14 @@ def upgrade() -> None:
         sa.Column("tokens_written", sa.BigInteger()),
         sa.Column("nano_usd", sa.BigInteger()),
         sa.PrimaryKeyConstraint("tenant", "id", name="pk_exchange"),
-        indexes=(("tenant", "thread"),),
+        indexes=(
+            ("tenant", "thread"),
+            ("tenant", "key", "id"),
+            ("tenant", "user", "id"),
+            ("tenant", "session", "id"),
+            ("tenant", "project", "id"),
+            ("tenant", "response"),
+        ),
     )
     make_table(
         "held",

@@ -57,7 +57,7 @@ def parse_exchange(
     profile = profile_of(facts)
     who = identify(headers, body, sources=profile.sources, aliases=aliases)
     session = who.session or ""
-    name = session if session and len(session) <= LONGEST_SESSION else request
+    name = (session if len(session) <= LONGEST_SESSION else _tag("", session)) or request
     user = caller.user or who.user or ""
     whose = f"@{_tag(caller.key, user)}" if caller.key else ""
     return Request(
@@ -73,13 +73,14 @@ def parse_exchange(
     )
 
 
-def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool) -> Answer:
+def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str | None = None) -> Answer:
     """Return what a client was answered.
 
     Args:
         reply: the answer, as far as it came.
         is_whole: whether it came to its end.
         is_stored: whether the client may name it later instead of sending it again.
+        provider: whose prices count, a name in the registry; None where nobody knows them.
     """
     messages = tuple(_with_model(one) for one in reply.said.messages if one.text or one.parts)
     state = TurnState.COMPLETE if is_whole and reply.finish != "failed" else TurnState.PARTIAL
@@ -87,25 +88,26 @@ def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool) -> Answer:
         state = TurnState.ABORTED
     return Answer(
         messages=messages,
+        id=None if reply.id is None else opaque(reply.id),
         state=state,
         ids=tuple(_ids(reply, messages)) if is_stored else (),
         usage=reply.usage,
-        cost_usd=_cost_usd(reply),
+        cost_usd=_cost_usd(reply, provider),
     )
 
 
-def _cost_usd(reply: Reply) -> float | None:
-    """Return what an answer cost, as the provider says, or by the price of the model that answered, if it is known."""
-    model = _priced(reply.model or "")
+def _cost_usd(reply: Reply, provider: str | None) -> float | None:
+    """Return what an answer cost, as the provider says, or by its price of the model that answered, if it is known."""
+    model = None if provider is None else _priced(provider, reply.model or "")
     if reply.usage is None or model is None:
         return None if reply.usage is None else reply.usage.cost_usd
     return cost_of(reply.usage, model).total_usd
 
 
 @lru_cache(maxsize=1024)
-def _priced(name: str) -> Model | None:
+def _priced(provider: str, name: str) -> Model | None:
     try:
-        return builtin().find(name)
+        return builtin().find(name, provider=provider)
     except EverlogError:
         return None
 

@@ -22,19 +22,25 @@ from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
+from everlog.conversation.restoring import restored
 from everlog.errors import Busy
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.shapes import Record
 from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, parse_exchange
+from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
+from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +82,7 @@ class Recorder:
         waiting: int = WAITING,
         keeps: bool = True,
         noted: Callable[[Requested], None] | None = None,
+        pruning: Pruning | None = None,
     ) -> None:
         """Begin to record.
 
@@ -88,6 +95,7 @@ class Recorder:
             waiting: how many requests and answers may wait for a thread.
             keeps: whether exchanges are kept; if not, only what was used under keys is.
             noted: told what each request was, in a thread, when all is done.
+            pruning: forgets what old requests were.
         """
         self.store = store
         self.redact = redacting(redact)
@@ -96,6 +104,7 @@ class Recorder:
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`; and `unread`, those
         of them whose answer came in a form that is not known, so that only the question is kept."""
         self.noted = noted
+        self.pruning = pruning or Pruning()
         self.keeps = keeps
         self._tenant, self._caller = tenant, caller
         self.waiting = 0
@@ -112,8 +121,10 @@ class Recorder:
         """
         return self.listen_for(incoming, protocol, tenant=self._tenant, caller=self._caller)
 
-    def listen_for(self, incoming: Incoming, protocol: str, *, tenant: str, caller: Caller) -> "Exchange | None":
-        """Return who hears an exchange of somebody.
+    def listen_for(
+        self, incoming: Incoming, protocol: str, *, tenant: str, caller: Caller, target: Target | None = None
+    ) -> "Exchange | None":
+        """Return who hears an exchange of somebody with an upstream.
 
         Raises:
             Busy: there are too many.
@@ -125,7 +136,18 @@ class Recorder:
         if self.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
-        return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls)
+        return Exchange(
+            self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
+        )
+
+    def restore(
+        self, incoming: Incoming, protocol: str, body: Record, *, tenant: str, caller: Caller
+    ) -> tuple[Message, ...] | None:
+        """Return the whole conversation of a request that names a part of it; None where that is not known here."""
+        given = FORMATS[protocol]
+        request = parse_exchange(given, incoming.headers, body, caller=caller, request="", aliases=self.aliases)
+        messages = [message for said in given.parse_history(body) for message in said.messages]
+        return self.store.read(tenant, partial(restored, request=request, messages=messages))
 
     def begin(self, act: Callable[[], T]) -> Future[T]:
         """Do something in a thread."""
@@ -157,6 +179,7 @@ class Exchange:
         tenant: str,
         caller: Caller,
         controls: Controls,
+        target: Target | None = None,
     ) -> None:
         self.whole = False
         self.id = new_id(recorder.store.clock)
@@ -166,6 +189,8 @@ class Exchange:
         self._incoming = incoming
         self._format = protocol
         self._tenant, self._caller = tenant, caller
+        self._upstream = None if target is None else opaque(target.name)
+        self._provider = None if target is None else provider_of(target)
         self._terminal: Terminal | None = None
         self._status: int | None = None
         self._pieces: list[bytes] = []
@@ -256,6 +281,7 @@ class Exchange:
             now=recorder.store.clock.now(),
             key=self._caller.key,
             protocol=self._format.name,
+            upstream=self._upstream,
             status=self._status,
             request=None if heard is None else heard.request,
             answer=answer,
@@ -276,6 +302,7 @@ class Exchange:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
         if recorder.noted is not None:
             recorder.noted(was)
+        recorder.pruning.after(recorder.store, self._tenant)
         return was
 
     def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
@@ -293,10 +320,11 @@ class Exchange:
                 return Answer(state=TurnState.ABORTED)
             if self._format.parse_fault(body) is not None:
                 return None
-            return parse_answer(self._format.parse_reply(body), is_whole=is_whole, is_stored=is_stored)
+            reply = self._format.parse_reply(body)
+            return parse_answer(reply, is_whole=is_whole, is_stored=is_stored, provider=self._provider)
         stream = self._format.stream()
         for event in Frames().feed(heard):
             stream.feed(event)
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
-        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored)
+        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=self._provider)

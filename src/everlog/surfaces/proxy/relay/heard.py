@@ -13,6 +13,7 @@ from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.relay.encodings import Decoder
 from everlog.surfaces.proxy.relay.hearing import Ear, Ears
+from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,13 @@ class Hearing:
     """What one ear hears."""
 
     def __init__(
-        self, ears: Ears | None, incoming: Incoming, protocol: str | None, principal: Principal, duties: Duties
+        self,
+        ears: Ears | None,
+        incoming: Incoming,
+        protocol: str | None,
+        principal: Principal,
+        target: Target,
+        duties: Duties,
     ) -> None:
         """Ask for an ear, if the request has a protocol that somebody listens to."""
         self._duties = duties
@@ -71,7 +78,7 @@ class Hearing:
         """Until when what is held is held, by the clock of the loop; None where nothing is, or ever was."""
         if ears is not None and protocol is not None:
             try:
-                self._ear = ears.listen(incoming, protocol, principal)
+                self._ear = ears.listen(incoming, protocol, principal, target)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
                 self._drop("listen", error)
 

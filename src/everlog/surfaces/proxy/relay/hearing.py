@@ -4,10 +4,14 @@ The relay works the same without them: nothing here changes a byte of an answer.
 costs it the rest of the exchange; what it takes too long for, the client does not wait for.
 """
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from everlog.access import Principal
+from everlog.messages import Message
+from everlog.protocols.shapes import Record
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.settings.options import Target
 
 HOLD_S = 0.25
 """How long the last bytes of an answer wait for `commit`, in seconds."""
@@ -43,15 +47,34 @@ class Ear(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """Knows what clients name instead of saying it: the relay asks it where an upstream cannot know that."""
+
+    def restore(
+        self, incoming: Incoming, protocol: str, principal: Principal, body: Record
+    ) -> Sequence[Message] | None:
+        """Return the whole conversation of a request; None where a part of it is not known. Called in a thread.
+
+        Raises:
+            EverlogError: it cannot be looked up now.
+        """
+        ...
+
+    async def made_by(self, principal: Principal, answer: str) -> str | None:
+        """Return the name of the upstream that gave somebody an answer, by its id; None where nobody can say."""
+        ...
+
+
 class Ears(Protocol):
     """Gives each exchange its ear."""
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
         """Return who hears this exchange, None for nobody; called before the upstream is asked, on the event loop.
 
         Args:
             incoming: the request, as the client sent it.
             protocol: the wire format of its path, a name in `everlog.protocols.FORMATS`.
             principal: who asks.
+            target: the upstream it goes to.
         """
         ...

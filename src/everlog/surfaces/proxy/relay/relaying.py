@@ -7,16 +7,17 @@ client as well: nothing is put behind it that the upstream did not say.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from everlog.access import LOOPBACK, Principal
-from everlog.errors import Mistake, ProviderTimeout, ProviderTrouble
-from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
+from everlog.errors import EverlogError, Mistake, ProviderTimeout, ProviderTrouble
+from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, Upload, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.relay.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.relay.heard import Duties, Hearing
-from everlog.surfaces.proxy.relay.hearing import Ears
-from everlog.surfaces.proxy.relay.translated import COUNTS, estimated, is_foreign, translated
+from everlog.surfaces.proxy.relay.hearing import Ears, Memory
+from everlog.surfaces.proxy.relay.translated import COUNTS, Restore, estimated, is_foreign, translated
 from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.relay.upstreams import address
 from everlog.surfaces.proxy.settings.options import Target
@@ -25,6 +26,10 @@ log = logging.getLogger(__name__)
 
 BODILESS = frozenset({204, 304})
 """Statuses of answers that have no body: RFC 9110, 6.4.1."""
+
+AWAY = (
+    "The conversation that this goes on with cannot be looked up now; send the whole of it, or try again in a moment."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,8 @@ class Caller:
     """Who it is."""
     spent: frozenset[bytes] = frozenset()
     """Names of headers that held a key of ours."""
+    upload: Upload | None = None
+    """The body of the request, where it is passed on while it comes."""
     upward: Headers = ()
     """What upstreams are told of it besides."""
 
@@ -48,8 +55,17 @@ class Caller:
 class Relay:
     """Passes requests on."""
 
-    def __init__(self, upstream: Upstream, duties: Duties, *, ears: Ears | None, hidden: frozenset[bytes]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        duties: Duties,
+        *,
+        ears: Ears | None,
+        memory: Memory | None = None,
+        hidden: frozenset[bytes],
+    ) -> None:
         """Relay through this upstream; `hidden` are names of headers that do not go up."""
+        self._memory = memory
         self.upstream = upstream
         self._duties = duties
         self._ears = ears
@@ -61,7 +77,9 @@ class Relay:
         outgoing = self.outgoing(incoming, target, protocol, caller)
         try:
             if protocol is not None and is_foreign(target, protocol):
-                upstream, outgoing = await translated(incoming, target, protocol, hidden, upstream)
+                upstream, outgoing = await translated(
+                    incoming, target, protocol, hidden, upstream, self._restore(incoming, protocol, caller)
+                )
             elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
                 status, headers, body = await estimated(incoming.body, counts)
                 await answer(caller.send, status, (*headers, *caller.headers), body)
@@ -70,7 +88,12 @@ class Relay:
             status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
             await answer(caller.send, status, (*headers, *caller.headers), body)
             return
-        hearing = Hearing(self._ears, incoming, protocol, caller.principal, self._duties)
+        except EverlogError as error:
+            log.warning("a conversation could not be looked up", extra={"error": type(error).__name__})
+            status, headers, body = fault(503, AWAY, "conversation_unavailable", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        hearing = Hearing(self._ears, incoming, protocol, caller.principal, target, self._duties)
         try:
             async with Leaving(caller.receive):
                 await self._exchange(upstream, outgoing, target, hearing, caller)
@@ -81,13 +104,17 @@ class Relay:
             hearing.leave("client")
             raise
 
+    def _restore(self, incoming: Incoming, protocol: str, caller: Caller) -> Restore | None:
+        memory = self._memory
+        return None if memory is None else partial(memory.restore, incoming, protocol, caller.principal)
+
     def outgoing(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> Outgoing:
         """Return a request as it goes to an upstream: its body is the very object that came."""
         return Outgoing(
             method=incoming.method,
             url=address(target, incoming.path, incoming.query),
             headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
-            body=incoming.body,
+            body=incoming.body if caller.upload is None else caller.upload,
             connect_s=target.connect_s,
             silence_s=target.silence_s,
         )

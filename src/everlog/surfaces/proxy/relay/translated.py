@@ -3,10 +3,13 @@
 import asyncio
 import json
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from everlog.errors import ConnectionFailed, Mistake, UnknownModel
+from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
 from everlog.protocols.shapes import Record, encoded, record
@@ -18,7 +21,14 @@ from everlog.surfaces.proxy.relay.headers import CREDENTIALS, credential, going_
 from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.relay.upstreams import address
 from everlog.surfaces.proxy.settings.options import Target
-from everlog.surfaces.proxy.translation.translating import Stream, Translated, Translation, estimated_tokens
+from everlog.surfaces.proxy.translation.translating import (
+    CONVERSATION,
+    Stream,
+    Translated,
+    Translation,
+    estimated_tokens,
+    held_in,
+)
 
 COUNTS = {"/v1/messages/count_tokens": "anthropic", "/v1/responses/input_tokens": "responses"}
 """Paths on which the tokens of a request are counted, and their protocols."""
@@ -39,20 +49,30 @@ COMPATIBLE = {"max_output_tokens": "max_tokens", "end_user": "user"}
 """How servers spell fields whose models nobody knows."""
 
 
+Restore: TypeAlias = Callable[[Record], Sequence[Message] | None]
+"""Returns the whole conversation of a body that names a part of it; None where that is not known."""
+
+
 def is_foreign(target: Target, protocol: str | None) -> bool:
     """Return whether an upstream does not speak a client's protocol."""
     return protocol is not None and protocol not in target.protocols
 
 
 async def translated(
-    incoming: Incoming, target: Target, protocol: str, hidden: frozenset[bytes], upstream: Upstream
+    incoming: Incoming,
+    target: Target,
+    protocol: str,
+    hidden: frozenset[bytes],
+    upstream: Upstream,
+    restore: Restore | None = None,
 ) -> tuple["Translating", Outgoing]:
     """Return the upstream as one of the client's protocol, and what it is to be sent.
 
     Raises:
         Mistake: the request is no JSON object, or one that the upstream's protocol cannot carry.
+        EverlogError: what the request names cannot be looked up now.
     """
-    way, sent, body = await asyncio.to_thread(_turned, incoming.body, target, protocol)
+    way, sent, body = await asyncio.to_thread(_turned, incoming.body, target, protocol, restore)
     outgoing = Outgoing(
         method="POST",
         url=address(target, f"/v1{way.upstream.path}", b""),
@@ -85,11 +105,15 @@ def _object(body: bytes) -> Record:
     return asked
 
 
-def _turned(body: bytes, target: Target, protocol: str) -> tuple[Translation, Translated, bytes]:
+def _turned(
+    body: bytes, target: Target, protocol: str, restore: Restore | None
+) -> tuple[Translation, Translated, bytes]:
     asked = _object(body)
+    is_ours = restore is not None and held_in(asked) not in {"", CONVERSATION}
+    whole = restore(asked) if restore is not None and is_ours else None
     model, names = _known(asked.get("model"))
     way = Translation(client=FORMATS[protocol], upstream=FORMATS[target.protocols[0]], model=model, names=names)
-    sent = way.request(asked)
+    sent = way.request(asked, whole)
     return way, sent, encoded(sent.body)
 
 

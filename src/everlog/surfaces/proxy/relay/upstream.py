@@ -9,6 +9,7 @@ themselves.
 import asyncio
 import ssl
 import time
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -55,6 +56,17 @@ _line: ContextVar["_Line"] = ContextVar("line")
 """The connection of a task's request."""
 
 
+class Pieces(Protocol):
+    """A body that goes out while it comes, once."""
+
+    size: int | None
+    """Bytes of the whole; None where nobody knows, and it goes out in chunks."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the pieces."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """A request, as it goes to a provider."""
@@ -62,7 +74,7 @@ class Outgoing:
     method: str
     url: str
     headers: Headers
-    body: bytes
+    body: bytes | Pieces
     connect_s: float
     silence_s: float
 
@@ -117,19 +129,15 @@ class HTTPUpstream:
 
     def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
         """Begin without a connection; `trusted` says whom to trust, by default whom the system trusts."""
-        self._session = aiohttp.ClientSession(
-            connector=_Pool(limit=0, keepalive_timeout=KEEP_S, ssl=trusted or True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=("accept", "accept-encoding", "user-agent", "content-type"),
-            max_line_size=LARGEST_LINE,
-            max_field_size=LARGEST_LINE,
-        )
+        self._session = _session(_Pool(limit=0, keepalive_timeout=KEEP_S, ssl=trusted or True))
+        self._once = _session(_Pool(limit=0, force_close=True, ssl=trusted or True))
+        """For what cannot be sent again: each request has a connection of its own."""
         self._proxies: dict[str, str | None] = {}
 
     async def send(self, outgoing: Outgoing) -> Coming:
         """Send a request; see `Upstream`."""
-        for is_last in (*[False] * STALE_TRIES, True):
+        tries = STALE_TRIES if isinstance(outgoing.body, bytes) else 0
+        for is_last in (*[False] * tries, True):
             began = time.monotonic()
             _line.set(_Line())
             try:
@@ -143,14 +151,17 @@ class HTTPUpstream:
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+        await self._once.close()
 
     async def _sent(self, outgoing: Outgoing) -> Coming:
         headers = CIMultiDict((name.decode("latin-1"), _text(value)) for name, value in outgoing.headers)
-        response = await self._session.request(
+        body = outgoing.body
+        session = self._session if isinstance(body, bytes) else self._once
+        response = await session.request(
             outgoing.method,
             URL(outgoing.url, encoded=True),
             headers=headers,
-            data=_Body(outgoing.body) if outgoing.body else None,
+            data=_payload(body, outgoing.silence_s),
             allow_redirects=False,
             proxy=self._proxy(outgoing.url),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=outgoing.connect_s, sock_read=outgoing.silence_s),
@@ -165,6 +176,23 @@ class HTTPUpstream:
         if place not in self._proxies:
             self._proxies[place] = proxy_for(place)
         return self._proxies[place]
+
+
+def _session(pool: "_Pool") -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=pool,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=("accept", "accept-encoding", "user-agent", "content-type"),
+        max_line_size=LARGEST_LINE,
+        max_field_size=LARGEST_LINE,
+    )
+
+
+def _payload(body: bytes | Pieces, silence_s: float) -> aiohttp.payload.Payload | None:
+    if isinstance(body, bytes):
+        return _Body(body) if body else None
+    return _Passing(body, silence_s)
 
 
 class _Coming:
@@ -210,6 +238,23 @@ class _Body(aiohttp.payload.Payload):
         whole = memoryview(self._value)
         for start in range(0, len(whole), PIECE):
             await writer.write(whole[start : start + PIECE])
+
+
+class _Passing(aiohttp.payload.Payload):
+    """The body of a request while it comes; one that the provider takes no more of is given up like one without an answer."""
+
+    def __init__(self, value: Pieces, silence_s: float) -> None:
+        super().__init__(value)
+        self._size = value.size
+        self._silence_s = silence_s
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002 -- the interface of aiohttp
+        raise TypeError("what is still on its way is no text")
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        async for piece in self._value:
+            async with asyncio.timeout(self._silence_s):
+                await writer.write(piece)
 
 
 @dataclass(slots=True)

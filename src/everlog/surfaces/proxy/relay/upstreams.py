@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from everlog.chat.places import place_of
 from everlog.protocols.shapes import array, encoded, record
+from everlog.registry import builtin
+from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.settings.options import Target
 
 
@@ -21,6 +24,10 @@ class Upstreams:
         """The one that takes what no other does."""
         return next(target for target in self.targets if not target.models)
 
+    def called(self, name: str | None) -> Target:
+        """Return the one of a name, as it is kept; the default where there is none."""
+        return next((target for target in self.targets if opaque(target.name) == name), self.default)
+
     def of(self, model: str | None) -> Target:
         """Return the first whose patterns fit a model, else the default."""
         if model is not None:
@@ -28,6 +35,14 @@ class Upstreams:
                 if any(fnmatchcase(model, pattern) for pattern in target.models):
                     return target
         return self.default
+
+
+def provider_of(target: Target) -> str | None:
+    """Return the provider whose prices hold at an upstream: the one that it is said to be, or whose address it has."""
+    if target.provider is not None:
+        return target.provider
+    place = place_of(target.base_url)
+    return next((one.name for one in builtin().providers.values() if place_of(one.base_url) == place), None)
 
 
 def model_of(body: bytes) -> str | None:

@@ -181,6 +181,7 @@ def _target(name: str, said: Upstream, *, models: tuple[str, ...] = ()) -> Targe
         key=said.api_key or None,
         passes_credentials=said.passthrough_authorization,
         protocols=said.protocols,
+        provider=said.provider or None,
         models=models,
         headers=tuple(said.headers.items()),
         connect_s=said.connect_seconds,

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from everlog.errors import Mistake, expect_number
 from everlog.protocols import FORMATS
+from everlog.registry import builtin
 
 Mode = Literal["off", "record"]
 
@@ -41,6 +42,8 @@ class Target:
     """Whether a client's own credential goes up, before the key that is held; without it the held key alone does."""
     protocols: tuple[str, ...] = tuple(FORMATS)
     """The wire formats it speaks."""
+    provider: str | None = None
+    """The provider whose prices hold there, where its address does not say so."""
     models: tuple[str, ...] = ()
     """Patterns of the models it has, such as `claude-*`; the first target without one takes all others."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -61,6 +64,8 @@ class Target:
             raise Mistake(
                 f"upstream {self.name} speaks {', '.join(sorted(unknown)) or 'nothing'}; choose of {', '.join(FORMATS)}"
             )
+        if self.provider is not None:
+            builtin().provider(self.provider)
         for name in ("connect_s", "silence_s"):
             expect_number(getattr(self, name), f"{name} of upstream {self.name}")
 

@@ -4,9 +4,9 @@ Names are those of seed 003, so that a file of Infinitum is taken as it stands; 
 learning, facts and embeddings is read and checked here, and acts where those are.
 """
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Format = Literal["chat_completions", "responses", "anthropic"]
 """The names of `everlog.protocols.FORMATS`."""
@@ -32,6 +32,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 600
     connect_seconds: float = 10
     protocols: tuple[Format, ...] = get_args(Format)
+    provider: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -69,6 +70,13 @@ class Memory(Struct, frozen=True, kw_only=True):
     supersede_similarity_floor: float = 0.30
     freshness_half_life_days: float = 120
     tools_enabled: bool = False
+
+
+class Requests(Struct, frozen=True, kw_only=True):
+    """How long it is known what each request was."""
+
+    keep_days: Annotated[int, Meta(ge=1, le=36_500)] = 90
+    keep_most: Annotated[int, Meta(ge=1)] = 1_000_000
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -151,6 +159,7 @@ class Proxy(Struct, frozen=True, kw_only=True):
     upstreams: tuple[NamedUpstream, ...] = ()
     keys: Keys = Keys()
     memory: Memory = Memory()
+    requests: Requests = Requests()
     request_context: RequestContext = RequestContext()
     context: Context = Context()
     learning: Learning = Learning()

@@ -5,9 +5,10 @@ protocol, each piece at once. The same bytes go out wherever the upstream's were
 the one that is not. Fields that have no counterpart are named in `dropped`, for a header to say so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from itertools import groupby
 
 from everlog.chat.refusals import refusal
 from everlog.errors import (
@@ -53,6 +54,9 @@ TOO_LARGE = Fault(type="upstream_too_large", message="The upstream's answer is l
 FILES = frozenset(f"content.{kind}" for kind in ("document", "file", "image", "image_url", "input_file", "input_image"))
 """Parts that are files, where we could not read them as one."""
 
+CONVERSATION = "conversation"
+"""The field that names a conversation of a server's own, which is nowhere else."""
+
 BEGUN = frozenset({"in_progress", "queued"})
 """What an answer says of itself that has not ended."""
 
@@ -74,16 +78,20 @@ class Translation:
     names: Mapping[str, str] = field(default_factory=dict)
     """How the upstream spells fields that others spell otherwise, as `Settings.names` has them."""
 
-    def request(self, body: Record) -> "Translated":
+    def request(self, body: Record, whole: Sequence[Message] | None = None) -> "Translated":
         """Return the upstream's body for a client's.
+
+        Args:
+            body: of the client.
+            whole: the conversation, where the body has a part of it only, and the rest is known here.
 
         Raises:
             Mistake: a part of the conversation, or a file, is at a server, or a file is one that the upstream cannot carry.
         """
-        if held := _held(body):
+        if whole is None and (held := held_in(body)):
             raise Mistake(f"this upstream keeps no conversations: send the whole of it instead of {held}")
         asked = self.client.parse_settings(body)
-        history = moved(self.client.parse_history(body), asked.freeform)
+        history = moved(self.client.parse_history(body) if whole is None else _said(whole), asked.freeform)
         unknown = _unknown(history)
         if files := FILES.intersection(unknown):
             raise Mistake(
@@ -200,16 +208,25 @@ def classed(fault: Fault, status: int | None, stamp: Stamp) -> tuple[Fault, int]
     return replace(fault, type=TOO_LONG) if isinstance(found, ContextTooLong) else fault, code
 
 
-def _held(body: Record) -> str:
+def _said(messages: Sequence[Message]) -> Iterator[Said]:
+    """Yield a conversation by who spoke: what a model said at once is one piece, and all else one each."""
+    for is_models, some in groupby(messages, lambda one: one.kind in {"assistant", "tool_call"}):
+        if is_models:
+            yield Said(messages=tuple(some))
+        else:
+            yield from (Said(messages=(one,)) for one in some)
+
+
+def held_in(body: Record) -> str:
     """Return the client's name of what it does not send because a server has it."""
-    for name in ("previous_response_id", "conversation"):
+    for name in (CONVERSATION, "previous_response_id"):
         if body.get(name):
             return name
     kinds = (record(item).get("type") for item in array(body.get("input")))
     return "item_reference" if "item_reference" in kinds else ""
 
 
-def moved(history: Sequence[Said], freeform: frozenset[str]) -> tuple[Said, ...]:
+def moved(history: Iterable[Said], freeform: frozenset[str]) -> tuple[Said, ...]:
     """Return a conversation as any protocol can have it.
 
     System messages in the middle of it stay there as words to the model: at the front they would change the beginning of
