@@ -13,11 +13,9 @@ from everlog.access import Principal
 from everlog.surfaces.proxy.encodings import Decoder
 from everlog.surfaces.proxy.hearing import Ear, Ears
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.standing import DEGRADED, LATE, NOT_KEPT
 
 log = logging.getLogger(__name__)
-
-DEGRADED = (b"x-everlog-degraded", b"record")
-"""Tells a client whose exchange nobody hears that it is so."""
 
 
 class Duties:
@@ -80,16 +78,40 @@ class Hearing:
         """Whether nothing more is needed to commit."""
         return self._ear is None or self._ear.whole
 
-    def head(self, status: int, headers: Headers) -> Headers:
-        """Tell how the answer begins; return what to add to its headers."""
-        more: Headers = ()
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody listens, who may hold the answer."""
+        return self._ear is not None
+
+    def head(self, status: int, headers: Headers) -> None:
+        """Tell how the answer begins."""
         self._decoder = Decoder(next(values(headers, b"content-encoding"), b""))
         if self._ear is not None:
             try:
-                more = self._ear.head(status, headers)
+                self._ear.head(status, headers)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
                 self._drop("head", error)
-        return (*more, DEGRADED) if self._failed else more
+
+    def said(self) -> Headers:
+        """Return what the head of the answer says besides, as far as is known by now."""
+        more: Headers = ()
+        if self._ear is not None:
+            try:
+                more = self._ear.said()
+            except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
+                self._drop("said", error)
+        degraded = NOT_KEPT if self._failed else self._held_for
+        return more if degraded is None else (*(one for one in more if one[0] != DEGRADED), *degraded)
+
+    @property
+    def _held_for(self) -> Headers | None:
+        """What came of what is held for; None where nothing is, or it has not begun."""
+        if self._commit is None or self.deadline is None:
+            return None
+        if not self._commit.done():
+            return LATE
+        is_kept = not self._commit.cancelled() and self._commit.exception() is None
+        return None if is_kept else NOT_KEPT
 
     def piece(self, data: bytes) -> bytes:
         """Tell a piece, as it came; return what of it may go out now. What may not is held."""

@@ -22,8 +22,15 @@ class Ear(Protocol):
     whole: bool
     """Whether all has come that `commit` needs: it is then called at once, else at the end of the body."""
 
-    def head(self, status: int, headers: Headers) -> Headers:
-        """Hear how the answer begins; return headers to add to it, such as `x-everlog-degraded`."""
+    def head(self, status: int, headers: Headers) -> None:
+        """Hear how the answer begins."""
+        ...
+
+    def said(self) -> Headers:
+        """Return headers to add to the answer, such as `x-everlog-request-id`; asked once, when its head goes out.
+
+        That is at once for a stream, and for any other answer when the first of its body may go out.
+        """
         ...
 
     def piece(self, data: bytes) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from everlog.access import LOOPBACK, Principal
 from everlog.errors import Mistake, ProviderTimeout, ProviderTrouble
-from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, answer, begin, end, go_on
+from everlog.surfaces.proxy.asgi import Leaving, Left, Message, Receive, Send, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.heard import Duties, Hearing
@@ -100,15 +100,20 @@ class Relay:
             status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic)
             await answer(caller.send, status, (*headers, *caller.headers), body)
             return
+        heard = tuple((name.lower(), value) for name, value in coming.headers)
+        is_stream = is_event_stream(heard)
+        down = coming_down(heard, is_stream=is_stream, is_crossing=bool(caller.headers))
+        head = _Head(caller.send, coming.status, (*down, *caller.headers), hearing)
         try:
-            heard = tuple((name.lower(), value) for name, value in coming.headers)
-            more = hearing.head(coming.status, heard)
-            down = coming_down(heard, is_stream=is_event_stream(heard), is_crossing=bool(caller.headers))
-            await begin(caller.send, coming.status, (*down, *caller.headers, *more))
-            await _pass(coming, hearing, caller.send)
+            hearing.head(coming.status, heard)
+            is_begun = is_stream or not hearing.is_heard
+            if is_begun:
+                await head.begin()
+            await _pass(coming, hearing, caller.send if is_begun else head.send)
         except ProviderTrouble as error:
             self._count("upstream_broke_off", target)
             log.info("an answer broke off", extra={"upstream": target.name, "error": type(error).__name__})
+            await head.begin()
             if held := hearing.release():
                 await go_on(caller.send, held)
             hearing.leave("upstream")  # the server closes a connection on which an answer has no end
@@ -118,6 +123,29 @@ class Relay:
     def _count(self, event: str, target: Target) -> None:
         self._duties.counts[event] += 1
         log.info("no whole answer", extra={"event": event, "upstream": target.name})
+
+
+class _Head:
+    """The head of an answer. It goes out before its first piece: of one that is held, when it is known whether it is kept."""
+
+    __slots__ = ("_headers", "_hearing", "_is_out", "_send", "_status")
+
+    def __init__(self, send: Send, status: int, headers: Headers, hearing: Hearing) -> None:
+        self._send = send
+        self._status = status
+        self._headers = headers
+        self._hearing = hearing
+        self._is_out = False
+
+    async def begin(self) -> None:
+        if not self._is_out:
+            self._is_out = True
+            await begin(self._send, self._status, (*self._headers, *self._hearing.said()))
+
+    async def send(self, message: Message) -> None:
+        """Send a piece."""
+        await self.begin()
+        await self._send(message)
 
 
 async def _pass(coming: Coming, hearing: Hearing, send: Send) -> None:
