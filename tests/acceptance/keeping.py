@@ -13,17 +13,17 @@ import uvicorn
 import everlog
 from everlog import access
 from everlog.access import LOOPBACK, Principal
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front
-from everlog.surfaces.proxy.hearing import HOLD_S
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options, Target
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.recording import WAITING, Recorder
+from everlog.surfaces.proxy.recording.recorder import WAITING, Recorder
+from everlog.surfaces.proxy.relay.hearing import HOLD_S
 from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.serving import listen
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream import Upstream
 
 

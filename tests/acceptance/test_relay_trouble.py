@@ -26,7 +26,7 @@ from everlog import access
 from everlog.store import files, postgres
 from everlog.store.migrate import upgrade
 from everlog.store.postgres import PostgresEngine
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.testing.upstream import Answer, Received
 from tests.acceptance.keeping import Keeper, Said
 from tests.acceptance.proxies import Stage
@@ -110,7 +110,7 @@ def clock_fails(keeper: Keeper, path: Path) -> Iterator[None]:
             raise OSError("no clock")
 
     clock = keeper.home.store.clock
-    keeper.home.store.clock = Broken()  # type: ignore[assignment]
+    keeper.home.store.clock = Broken()
     try:
         yield
     finally:
