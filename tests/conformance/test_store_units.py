@@ -38,6 +38,16 @@ def test_what_a_unit_wrote_is_there_when_it_returns(store: Store):
     assert names(store, "ada") == ["1", "2"]
 
 
+def test_that_something_can_be_written_is_shown_without_changing_anything(store: Store):
+    put(store, "ada", "1")
+    store.prove()
+    asyncio.run(store.aprove())
+    assert names(store, "ada") == ["1"]
+    store.close()
+    with pytest.raises(StoreUnavailable):
+        store.prove()
+
+
 def test_a_unit_reads_what_it_wrote(store: Store):
     def act(unit: Unit) -> list[Any]:
         unit.run(PUT, row("1"))

@@ -190,6 +190,9 @@ class _InlineConnection:
     def enter(self, tenant: str) -> None:
         self._cursor.execute("SELECT set_config('everlog.tenant', %s, true)", [tenant])
 
+    def touch(self) -> None:
+        self._cursor.execute("SELECT pg_current_xact_id()")
+
     def ask(self, compiled: Compiled, params: Params) -> Answer:
         rows = self._cursor.execute(compiled.sql, params).fetchall()
         return lambda: rows

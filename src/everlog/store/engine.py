@@ -41,6 +41,10 @@ class Connection(Protocol):
         """Write once and return how many rows changed."""
         ...
 
+    def touch(self) -> None:
+        """Write what changes nothing, so that the commit shows whether something can be written."""
+        ...
+
 
 class Engine(Protocol):
     """Runs units, each in one transaction; thread-safe."""

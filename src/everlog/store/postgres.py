@@ -88,6 +88,9 @@ class PostgresConnection:
         self._pipeline.sync()
         return cursor.rowcount
 
+    def touch(self) -> None:
+        self._raw.execute("SELECT pg_current_xact_id()")
+
 
 @dataclass(slots=True)
 class _Attempt(Generic[T]):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from everlog.errors import StoreUnavailable
 from everlog.store.engine import THREADS, Answer, Connection, Params
-from everlog.store.files import connect, translated
+from everlog.store.files import DRIVER_ERRORS, connect, translated
 from everlog.store.fork import WAIT_S, Gate, survive
 from everlog.store.readonly import Changed, Still
 from everlog.store.statements import Compiled, Compiler, compiler, flat
@@ -53,6 +53,10 @@ class SQLiteConnection:
 
     def count(self, compiled: Compiled, params: Params) -> int:
         return self.execute(compiled, params).rowcount
+
+    def touch(self) -> None:
+        (version,) = self._raw.execute("PRAGMA user_version").fetchone()
+        self._raw.execute(f"PRAGMA user_version = {version}")
 
     def execute(self, compiled: Compiled, params: Params) -> sqlite3.Cursor:
         return self._raw.execute(compiled.sql, bound(compiled, params))
@@ -104,9 +108,17 @@ class SQLiteEngine:
             raw = self._reader()
             try:
                 raw.execute("BEGIN")
-                return act(SQLiteConnection(raw, self._compiler))
-            finally:
+                found = act(SQLiteConnection(raw, self._compiler))
+            except DRIVER_ERRORS:
+                raw.close()  # what it has seen of a file that was damaged then, it would see for ever
+                if isinstance(raw, Still):
+                    raw.confirm()
+                raise
+            except BaseException:
                 self._keep(raw)
+                raise
+            self._keep(raw)
+            return found
 
     def submit_read(self, act: Callable[[Connection], T]) -> "Future[T]":
         """Run a reading unit in a thread of the engine's own."""

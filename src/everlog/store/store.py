@@ -71,6 +71,18 @@ class Store:
         """As `read`, for async callers, in threads of our own."""
         return await asyncio.wrap_future(self.engine.submit_read(self._unit(checked(tenant), act, writes=False)))
 
+    async def aprove(self) -> None:
+        """Make sure that something can be written now; nothing is changed.
+
+        Raises:
+            StoreUnavailable: nothing can.
+        """
+        await asyncio.wrap_future(self.engine.submit("prove", _touch))
+
+    def prove(self) -> None:
+        """As `aprove`, for callers in threads."""
+        self.engine.write("prove", _touch)
+
     def tenants(self, *, erased: bool = False) -> list[str]:
         """Return the names of all tenants.
 
@@ -140,6 +152,10 @@ class Store:
                 here.inside = False
 
         return run
+
+
+def _touch(connection: Connection) -> None:
+    connection.touch()
 
 
 class _Here(threading.local):

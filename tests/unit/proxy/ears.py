@@ -24,10 +24,16 @@ class Ear:
     told: list[str] = field(default_factory=list)
     """What was called, in order, without pieces."""
     whole: bool = False
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it begins to commit."""
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def head(self, status: int, headers: Headers) -> Headers:
+    def head(self, status: int, headers: Headers) -> None:
         self._act(f"head {status}")
+
+    def said(self) -> Headers:
+        if self.trouble == "said":
+            raise Broke
         return ((b"x-everlog-request-id", b"r-1"),)
 
     def piece(self, data: bytes) -> int:
@@ -39,6 +45,7 @@ class Ear:
         return min(len(data), max(0, self.free - before))
 
     async def commit(self) -> None:
+        self.begun.set()
         if self.trouble == "slow":
             await self.go_on.wait()
         self._act("commit")

@@ -3,14 +3,16 @@
 import asyncio
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
 import everlog
 from everlog import access
 from everlog.access import LOOPBACK, Limits
-from everlog.errors import StoreUnavailable
+from everlog.errors import Damaged, StoreUnavailable
 from everlog.store import Store, open_store
+from everlog.surfaces.proxy import admission
 from everlog.surfaces.proxy.admission import Admitted, Door, Refusal, presented
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.testing import FrozenClock
@@ -136,6 +138,63 @@ def test_while_the_database_is_away_known_keys_open_for_an_hour_and_no_others(
     assert (refused.status, refused.code, refused.retry_after_s) == (503, "everlog_keys_unavailable", 5)
     seconds.now += 1801
     assert isinstance(ask(door, known), Refusal)
+
+
+@pytest.mark.parametrize("error", [Damaged("broken"), LookupError("a fault of a driver"), TimeoutError()])
+def test_whatever_keeps_a_key_from_being_looked_up_opens_nothing_new(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    seconds = Seconds()
+    door, known, fresh = Door(store, clock=seconds), keyed(made(store)), keyed(made(store))
+    assert isinstance(ask(door, known), Admitted)
+
+    async def fail(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(store, "aread", fail)
+    seconds.now += 60
+    assert isinstance(ask(door, known), Admitted)
+    refused = ask(door, fresh)
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.code) == (503, "everlog_keys_unavailable")
+
+
+def test_of_many_callers_one_waits_for_a_database_that_does_not_answer(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """What is limited lets through whoever has a key as well: nobody knows what was used."""
+    seconds = Seconds()
+    known = keyed(made(store, limits=Limits(tokens_per_day=10)))
+    door = Door(store, clock=seconds)
+    assert isinstance(ask(door, known), Admitted)
+    waited = []
+
+    async def hang(*args: object) -> None:
+        waited.append(seconds.now)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "aread", hang)
+    monkeypatch.setattr(admission, "LOOK_S", 0.01)
+    seconds.now += 60
+    for _ in range(9):
+        assert isinstance(ask(door, known), Admitted)
+    assert waited == [1060]
+    seconds.now += 2
+    assert isinstance(ask(door, known), Admitted)
+    assert waited == [1060, 1062]
+    assert isinstance(ask(door, keyed(made(store))), Refusal)
+
+
+def test_trouble_of_one_tenant_makes_no_other_wait_or_be_believed(store: Store, monkeypatch: pytest.MonkeyPatch):
+    seconds = Seconds()
+    door, read = Door(store, clock=seconds), store.aread
+
+    async def damaged(tenant: str, act: Any) -> Any:
+        if tenant == "acme":
+            raise Damaged("a row of theirs")
+        return await read(tenant, act)
+
+    monkeypatch.setattr(store, "aread", damaged)
+    assert isinstance(ask(door, keyed(made(store, "acme"))), Refusal)
+    assert isinstance(ask(door, keyed(made(store))), Admitted)
 
 
 def test_limits_of_a_key_are_told_with_the_time_to_wait(store: Store, clock: FrozenClock):

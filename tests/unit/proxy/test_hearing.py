@@ -92,25 +92,72 @@ def test_a_body_that_is_no_stream_waits_as_a_whole():
     async def play() -> None:
         ear, client = Ear(free=0, trouble="slow"), Client()
         asking = asyncio.create_task(client.ask(proxy(ear, Coming(pieces=[b"{", b"}"]))))
-        while ear.heard != b"{}":
-            client.heard.clear()
-            await client.heard.wait()
-        assert client.came == []
+        await ear.begun.wait()
+        assert ear.heard == b"{}"
+        assert client.messages == []
         ear.go_on.set()
         await asking
         assert (client.came, client.is_whole) == ([b"{}"], True)
+        assert client.header(b"x-everlog-degraded") == []
 
     asyncio.run(within(play()))
 
 
-@pytest.mark.parametrize("trouble", ["listen", "head"])
-def test_an_ear_that_fails_before_the_answer_is_named_in_it(trouble: str):
+@pytest.mark.parametrize("trouble", ["listen", "head", "said", "piece", "commit"])
+def test_an_answer_in_one_piece_says_that_nobody_keeps_it_whenever_that_is_known(trouble: str):
     client = Client()
     asked(client, lambda outgoing: Coming(pieces=[b"{}"]), ears=Ears(Ear(free=0, trouble=trouble)))
     assert (client.body, client.header(b"x-everlog-degraded")) == (b"{}", [b"record"])
 
 
-@pytest.mark.parametrize("trouble", ["listen", "head", "piece", "commit", "leave"])
+@pytest.mark.parametrize("trouble", ["listen", "head", "said"])
+def test_a_stream_says_that_nobody_keeps_it_if_that_is_known_when_it_begins(trouble: str):
+    client = Client()
+    stream = Coming(headers=STREAM_HEAD, pieces=[FIRST, LAST])
+    asked(client, lambda outgoing: stream, ears=Ears(Ear(free=0, trouble=trouble)))
+    assert (client.body, client.header(b"x-everlog-degraded")) == (FIRST + LAST, [b"record"])
+
+
+def test_an_answer_that_went_out_before_it_was_kept_says_so():
+    async def play() -> None:
+        ear, client = Ear(free=0, trouble="slow"), Client()
+        app = proxy(ear, Coming(pieces=[b"{}"]), hold_s=0.01)
+        await client.ask(app)
+        assert (client.body, client.header(b"x-everlog-degraded")) == (b"{}", [b"late"])
+        ear.go_on.set()
+        await app.stop()
+        assert ear.told == ["head 200", "commit"]
+
+    asyncio.run(within(play()))
+
+
+def test_an_answer_that_takes_long_itself_is_not_called_late():
+    async def play() -> None:
+        later, ear, client = asyncio.Event(), Ear(free=0), Client()
+        asking = asyncio.create_task(client.ask(proxy(ear, Coming(pieces=[b"{", later, b"}"]), hold_s=0.01)))
+        await until(client, b"{")
+        later.set()
+        await asking
+        assert (client.body, client.header(b"x-everlog-degraded")) == (b"{}", [])
+
+    asyncio.run(within(play()))
+
+
+@pytest.mark.parametrize("body", [Coming(status=500, pieces=[b"{}"]), Coming(status=200, pieces=[])])
+def test_an_answer_that_is_not_held_has_its_head_at_once(body: Coming):
+    client = Client()
+    asked(client, lambda outgoing: body, ears=Ears(Ear(trouble="slow")))
+    assert (client.status, client.is_whole, client.header(b"x-everlog-degraded")) == (body.status, True, [])
+
+
+def test_an_answer_in_one_piece_that_breaks_off_begins_all_the_same():
+    client = Client()
+    broken = Coming(pieces=[b"{"], error=ConnectionFailed("broke"))
+    asked(client, lambda outgoing: broken, ears=Ears(Ear(free=0)))
+    assert (client.status, client.body, client.is_whole) == (200, b"{", False)
+
+
+@pytest.mark.parametrize("trouble", ["listen", "head", "said", "piece", "commit", "leave"])
 def test_each_failure_of_an_ear_is_counted_and_logged_without_its_words(trouble: str, caplog: pytest.LogCaptureFixture):
     async def play() -> int:
         broken = ConnectionFailed("it broke") if trouble == "leave" else None
@@ -185,3 +232,51 @@ def test_what_came_before_a_break_goes_out_even_if_it_was_held():
     broken = Coming(headers=STREAM_HEAD, pieces=[FIRST, LAST], error=ConnectionFailed("broke"))
     asked(client, lambda outgoing: broken, ears=Ears(Ear(free=len(FIRST))))
     assert (client.body, client.is_whole) == (FIRST + LAST, False)
+
+
+def test_a_slow_body_goes_on_as_it_comes_but_its_last_byte_waits_for_the_commit():
+    """Without it no client takes the answer for whole, however long the body takes."""
+
+    async def play() -> None:
+        later, ear, client = asyncio.Event(), Ear(free=0, trouble="slow"), Client()
+        asking = asyncio.create_task(client.ask(proxy(ear, Coming(pieces=[b'{"a":', later, b"1}"]), hold_s=0.05)))
+        await until(client, b'{"a"')
+        later.set()
+        await ear.begun.wait()
+        assert b"".join(client.came) in {b'{"a"', b'{"a":1'}
+        assert not client.is_whole
+        ear.go_on.set()
+        await asking
+        assert (client.body, client.is_whole, ear.told) == (b'{"a":1}', True, ["head 200", "commit"])
+
+    asyncio.run(within(play()))
+
+
+def test_a_stream_whose_end_comes_late_waits_for_the_commit_at_its_end():
+    async def play() -> None:
+        later, client = asyncio.Event(), Client()
+        ear = Ear(free=len(FIRST), whole_at=len(FIRST + LAST + REST), trouble="slow")
+        answer = Coming(headers=STREAM_HEAD, pieces=[FIRST, LAST, later, REST])
+        asking = asyncio.create_task(client.ask(proxy(ear, answer, hold_s=0.2)))
+        await until(client, FIRST, LAST)
+        later.set()
+        await ear.begun.wait()
+        assert client.body == FIRST + LAST
+        ear.go_on.set()
+        await asking
+        assert client.body == FIRST + LAST + REST
+
+    asyncio.run(within(play()))
+
+
+def test_a_stream_that_ends_without_a_last_frame_waits_for_the_commit_too():
+    async def play() -> None:
+        ear, client = Ear(trouble="slow"), Client()
+        asking = asyncio.create_task(client.ask(proxy(ear, Coming(headers=STREAM_HEAD, pieces=[FIRST]))))
+        await ear.begun.wait()
+        assert not client.is_whole
+        ear.go_on.set()
+        await asking
+        assert client.is_whole
+
+    asyncio.run(within(play()))

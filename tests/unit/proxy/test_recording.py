@@ -255,7 +255,8 @@ def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(st
     async def told(*headers) -> dict[bytes, bytes]:
         ear = recorder.listen(asked("anthropic", "Hello", headers=headers), "anthropic")
         await asyncio.to_thread(ear._heard.result)
-        found = dict(ear.head(200, JSON))
+        ear.head(200, JSON)
+        found = dict(ear.said())
         await ear.leave("client")
         return found
 
@@ -291,6 +292,22 @@ def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
     incoming = Incoming(method="POST", path="/v1/x", query=b"", headers=(), body=body)
     hear(recorder, incoming, "chat_completions", [b"{}"], headers=JSON)
     assert entries(store) == []
+
+
+@pytest.mark.parametrize("body", [b"{", b"[" * 5000, b'{"messages":[{"role":"user","content":' + b"[" * 5000])
+@pytest.mark.parametrize("status", [200, 400])
+def test_who_is_answered_and_cannot_be_read_is_told_and_counted(recorder, body, status):
+    async def exchange() -> bool:
+        incoming = Incoming(method="POST", path="/v1/x", query=b"", headers=(), body=body)
+        ear = listen(recorder, incoming)
+        await asyncio.to_thread(ear._heard.result)
+        ear.head(status, JSON)
+        said = ear.said()
+        await ear.commit()
+        return (b"x-everlog-degraded", b"record") in said
+
+    assert asyncio.run(exchange()) == (status == 200)
+    assert recorder.counts == {"unread" if status == 200 else "nothing": 1}
 
 
 def test_what_is_too_much_is_not_heard_and_counted(store, monkeypatch):
@@ -339,7 +356,8 @@ def test_where_the_database_is_away_the_answer_says_so_and_the_failure_is_counte
     async def exchange() -> None:
         ear = listen(recorder, asked("anthropic", "Hello"))
         await asyncio.wait([asyncio.wrap_future(ear._heard)])
-        assert (b"x-everlog-degraded", b"record") in ear.head(200, STREAM)
+        ear.head(200, STREAM)
+        assert (b"x-everlog-degraded", b"record") in ear.said()
         with pytest.raises(StoreUnavailable):
             await ear.commit()
 
@@ -370,7 +388,8 @@ def test_each_answer_names_its_request_and_the_entries_name_it_too(recorder, sto
     async def exchange() -> bytes:
         ear = listen(recorder, asked("anthropic", "Hello"))
         request: bytes
-        ((_, request),) = ear.head(200, JSON)
+        ear.head(200, JSON)
+        ((_, request),) = ear.said()
         ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
         await ear.commit()
         return request
@@ -458,7 +477,8 @@ def test_a_window_that_names_no_session_is_told_what_would_help(recorder):
     async def headers(*texts: str, **wishes) -> set[bytes]:
         ear = listen(recorder, asked("anthropic", *texts, **wishes))
         await asyncio.wait([asyncio.wrap_future(ear._heard)])
-        said = ear.head(200, STREAM)
+        ear.head(200, STREAM)
+        said = ear.said()
         await ear.leave("upstream")
         return {name for name, _ in said}
 

@@ -4,24 +4,32 @@ A key of ours comes as `X-Everlog-Key`, or as the ordinary key of a client's SDK
 business: it passes through and is kept nowhere. From another machine nobody gets in without a key.
 
 What was recognised is believed for two seconds, so that a key that was revoked opens nothing soon after. While the
-database is away it is believed for an hour: identity that nobody can look up lets in nobody new.
+database is away, slow or damaged it is believed for an hour: identity that nobody can look up lets in nobody new. One
+caller finds out that it is away; for two seconds those who come after are not made to wait for the same.
 """
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from everlog.access import LOOPBACK, PREFIX, Key, Pace, Principal, Token, exceeded, parse, principal, recognise
 from everlog.clock import monotonic
-from everlog.errors import EverlogError, Mistake, StoreUnavailable
-from everlog.store import Store
+from everlog.errors import Mistake, StoreUnavailable
+from everlog.store import Store, Unit
+from everlog.store.store import checked
 from everlog.surfaces.proxy.incoming import Headers, values
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 BELIEVED_S, BELIEVED_WITHOUT_S = 2.0, 3600.0
+LOOK_S = 2.0
+"""How long a look at the database may take before it counts as away, in seconds."""
 MOST_KNOWN = 10_000
 
 _OURS = PREFIX.encode()
@@ -30,6 +38,10 @@ _WHY = {
     "revoked": "This key of Everlog was revoked; `everlog keys create` makes another one.",
     "expired": "This key of Everlog has expired; `everlog keys create` makes another one.",
 }
+
+
+class _Away(Exception):
+    """Nothing can be looked up now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +108,7 @@ class Door:
         self._clock = clock
         self._pace = Pace()
         self._known: OrderedDict[bytes, tuple[float, Key | str]] = OrderedDict()
+        self._rests_until = float("-inf")
 
     @property
     def is_open(self) -> bool:
@@ -141,12 +154,13 @@ class Door:
         if self._store is None:
             return "unknown"
         try:
-            key = await self._store.aread(token.tenant, partial(recognise, token=token))
-        except Mistake:  # a tenant that cannot be
+            checked(token.tenant)
+        except Mistake:
             return "unknown"
-        except EverlogError as error:
-            log.warning("a key could not be looked up", extra={"error": type(error).__name__})
-            if isinstance(error, StoreUnavailable) and isinstance(known, Key) and now - at < BELIEVED_WITHOUT_S:
+        try:
+            key = await self._looked(token.tenant, partial(recognise, token=token))
+        except _Away:
+            if isinstance(known, Key) and now - at < BELIEVED_WITHOUT_S:
                 return known
             said = "Keys cannot be looked up now; try again in a moment."
             return Refusal(status=503, code="everlog_keys_unavailable", message=said, retry_after_s=5)
@@ -155,6 +169,23 @@ class Door:
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
         return key
+
+    async def _looked(self, tenant: str, act: Callable[[Unit], T]) -> T:
+        """Read something, in so short a time that a request can wait for it.
+
+        Raises:
+            _Away: it cannot be read now, or could not a moment ago.
+        """
+        assert self._store is not None
+        if self._clock() < self._rests_until:
+            raise _Away
+        try:
+            return await asyncio.wait_for(self._store.aread(tenant, act), LOOK_S)
+        except Exception as error:  # noqa: BLE001 -- the edge: what cannot be read opens nothing, whatever it is
+            log.warning("the database could not be asked who somebody is", extra={"error": type(error).__name__})
+            if isinstance(error, StoreUnavailable | TimeoutError):  # and not one tenant's own trouble
+                self._rests_until = self._clock() + BELIEVED_S
+            raise _Away from None
 
     async def _full(self, token: Token, key: Key) -> Refusal | None:
         """Return the refusal where a limit is reached."""
@@ -168,9 +199,8 @@ class Door:
             return None
         try:
             now = self._store.clock.now()
-            reached = await self._store.aread(token.tenant, partial(exceeded, key=key.id, limits=limits))
-        except EverlogError as error:  # what was used is not known; whoever has a key gets an answer
-            log.warning("what was used under a key could not be read", extra={"error": type(error).__name__})
+            reached = await self._looked(token.tenant, partial(exceeded, key=key.id, limits=limits))
+        except _Away:  # what was used is not known; whoever has a key gets an answer
             return None
         if reached is None:
             return None

@@ -10,13 +10,13 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import everlog
 from everlog.access import Principal, Requested, Role, asked
-from everlog.errors import EverlogError
 from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.store import Store
@@ -27,6 +27,8 @@ from everlog.surfaces.proxy.recording.identity import FIELDS, HEADERS, OWN, Iden
 from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.recorder import Recorder
+
+log = logging.getLogger(__name__)
 
 LONGEST_LOOK_S = 2
 """How long a look at the database may take before it counts as away, in seconds."""
@@ -96,13 +98,22 @@ class Site:
 
     async def _ready(self) -> Page:
         missing: list[JSON] = [] if self.app.is_open else ["upstreams"]
-        if self.store is not None:
-            try:
-                look = self.store.aread(self.tenant, partial(asked, id_="0"))
-                await asyncio.wait_for(look, LONGEST_LOOK_S)
-            except (EverlogError, TimeoutError):
-                missing.append("database")
+        if self.store is not None and not await self._is_there(self.store):
+            missing.append("database")
         return _json({"ready": not missing, "missing": missing}, 503 if missing else 200)
+
+    async def _is_there(self, store: Store) -> bool:
+        """Say whether the database can be read, and written where something is kept, within a short time."""
+        try:
+            async with asyncio.timeout(LONGEST_LOOK_S):
+                if self.recorder is not None and self.recorder.keeps:
+                    await self.recorder.standing.aprove()
+                else:
+                    await store.aread(self.tenant, partial(asked, id_="0"))
+        except Exception as error:  # noqa: BLE001 -- the edge: whatever it is, the database is not there
+            log.warning("the database is not ready", extra={"error": type(error).__name__})
+            return False
+        return True
 
     def _health(self) -> dict[str, JSON]:
         keeps = self.recorder is not None and self.recorder.keeps

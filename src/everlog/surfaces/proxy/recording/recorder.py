@@ -37,8 +37,10 @@ from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, pa
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
+from everlog.surfaces.proxy.relay.hearing import NOT_KEPT
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -52,8 +54,6 @@ WAITING = 256
 
 MOST_HEARD = 256 * 2**20
 """Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
-
-DEGRADED = (b"x-everlog-degraded", b"record")
 
 HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
 
@@ -102,10 +102,11 @@ class Recorder:
         self.aliases = aliases
         self.counts: Counter[str] = Counter()
         """Exchanges by what became of them: the words of `Recorded.decision`, `refused` and `failed`; and `unread`, those
-        of them whose answer came in a form that is not known, so that only the question is kept."""
+        of them whose request or answer came in a form that is not known."""
         self.noted = noted
         self.pruning = pruning or Pruning()
         self.keeps = keeps
+        self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
         self.waiting = 0
         """Requests and answers that are worked on, or wait for it."""
@@ -163,8 +164,8 @@ class Recorder:
                 self.waiting -= 1
 
     def close(self) -> None:
-        """Finish what is under way."""
-        self._pool.shutdown(wait=True)
+        """Finish what is under way; while nothing can be kept, what still waits for its turn is given up."""
+        self._pool.shutdown(wait=True, cancel_futures=not self.standing.is_well)
 
 
 class Exchange:
@@ -198,24 +199,36 @@ class Exchange:
         self._is_unread = False
         self._heard = recorder.begin(self._hear)
 
-    def head(self, status: int, headers: Headers) -> Headers:
+    def head(self, status: int, headers: Headers) -> None:
         """Hear how the answer begins."""
         self._status = status
         kind = next(values(headers, b"content-type"), b"")
         if kind.lower().startswith(b"text/event-stream"):
             self._terminal = Terminal(self._format.name)
+
+    def said(self) -> Headers:
+        """Return what is known by now of where the request belongs, and of whether it can be kept."""
         return ((b"x-everlog-request-id", self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
-        """Return what is known by now of where the request belongs."""
         if not self._heard.done():
-            return ()
+            return self._recorder.standing.said
         if self._heard.exception() is not None:
-            return (DEGRADED,)
+            return NOT_KEPT
         heard = self._heard.result()
-        placed = None if heard is None else heard.presence.placed
+        if heard is None:
+            return NOT_KEPT if self._is_lost else ()
+        placed = heard.presence.placed
         hint = (HINT,) if placed is not None and placed.is_unproven else ()
-        return (*hint, *told(heard.request, placed)) if heard is not None and self._controls.tells else hint
+        more = told(heard.request, placed) if self._controls.tells else ()
+        return (*self._recorder.standing.said, *hint, *more)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the upstream has answered a request that is to be kept, and that nobody here can read."""
+        if not (self._controls.keeps and self._is_good and self._heard.done()):
+            return False
+        return self._heard.exception() is None and self._heard.result() is None
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -251,6 +264,7 @@ class Exchange:
         act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
             what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
+            self._is_unread = self._is_unread or (is_answered and self._is_lost)
         finally:
             self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
 
@@ -264,17 +278,28 @@ class Exchange:
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
         presence = Presence(request, recorder.redact)
+        recorder.standing.prove()
         recorder.store.read(self._tenant, presence.place)
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
     def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
-        heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
         recorder = self._recorder
-        answer = None
-        if is_answered and self._is_good and self._size <= MOST_HEARD:
-            answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
+        with recorder.standing.keeping():
+            is_heard = self._heard.exception() is None
+            heard = self._heard.result() if is_heard else self._hear()  # what failed it may be back by now
+            answer = None
+            if is_answered and self._is_good and self._size <= MOST_HEARD:
+                answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
+            was = self._written(heard, answer)
+        if recorder.noted is not None:
+            recorder.noted(was)
+        recorder.pruning.after(recorder.store, self._tenant)
+        return was
+
+    def _written(self, heard: Heard | None, answer: Answer | None) -> Requested:
+        recorder = self._recorder
         was = requested(
             id_=self.id,
             at=self._at,
@@ -287,23 +312,19 @@ class Exchange:
             answer=answer,
         )
         note = partial(self._note, size=len(self._incoming.body) + size_of(answer))
-        if heard is not None and answer is not None:
-            recorded = record(
-                recorder.store,
-                self._tenant,
-                heard.request,
-                answer,
-                redact=recorder.redact,
-                presence=heard.presence,
-                also=lambda unit, recorded: note(unit, placed(was, recorded)),
-            )
-            was = placed(was, recorded)
-        elif self._controls.keeps or self._caller.key:
+        if heard is None or answer is None:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
-        if recorder.noted is not None:
-            recorder.noted(was)
-        recorder.pruning.after(recorder.store, self._tenant)
-        return was
+            return was
+        recorded = record(
+            recorder.store,
+            self._tenant,
+            heard.request,
+            answer,
+            redact=recorder.redact,
+            presence=heard.presence,
+            also=lambda unit, recorded: note(unit, placed(was, recorded)),
+        )
+        return placed(was, recorded)
 
     def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
         if self._controls.keeps:

@@ -12,13 +12,10 @@ from typing import Any, Literal
 from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.relay.encodings import Decoder
-from everlog.surfaces.proxy.relay.hearing import Ear, Ears
+from everlog.surfaces.proxy.relay.hearing import DEGRADED, LATE, NOT_KEPT, Ear, Ears
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
-
-DEGRADED = (b"x-everlog-degraded", b"record")
-"""Tells a client whose exchange nobody hears that it is so."""
 
 
 class Duties:
@@ -72,10 +69,14 @@ class Hearing:
         self._failed = False
         self._decoder = Decoder(b"")
         self._held: list[bytes] = []
-        self._is_released = False
+        self.is_holding = False
+        """Whether something is held, or was."""
+        self._is_begun = self._is_released = False
+        self._is_whole_held = False
+        """Whether nothing of the body was let out: a client waits for its last byte, and for no frame."""
         self._commit: asyncio.Task[None] | None = None
         self.deadline: float | None = None
-        """Until when what is held is held, by the clock of the loop; None where nothing is, or ever was."""
+        """Until when what is held is held, by the clock of the loop; None where nothing is but what waits for the commit."""
         if ears is not None and protocol is not None:
             try:
                 self._ear = ears.listen(incoming, protocol, principal, target)
@@ -83,33 +84,65 @@ class Hearing:
                 self._drop("listen", error)
 
     @property
+    def hold_s(self) -> float:
+        """How long something may be held, in seconds."""
+        return self._duties.hold_s
+
+    @property
     def whole(self) -> bool:
         """Whether nothing more is needed to commit."""
         return self._ear is None or self._ear.whole
 
-    def head(self, status: int, headers: Headers) -> Headers:
-        """Tell how the answer begins; return what to add to its headers."""
-        more: Headers = ()
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody listens, who may hold the answer."""
+        return self._ear is not None
+
+    def head(self, status: int, headers: Headers) -> None:
+        """Tell how the answer begins."""
         self._decoder = Decoder(next(values(headers, b"content-encoding"), b""))
         if self._ear is not None:
             try:
-                more = self._ear.head(status, headers)
+                self._ear.head(status, headers)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
                 self._drop("head", error)
+
+    def said(self) -> Headers:
+        """Return what the head of the answer says besides, as far as is known by now."""
+        more: Headers = ()
+        if self._ear is not None:
+            try:
+                more = self._ear.said()
+            except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
+                self._drop("said", error)
         is_deaf = self._ear is not None and not self._decoder.reads
-        return (*more, DEGRADED) if self._failed or is_deaf else more
+        degraded = NOT_KEPT if self._failed or is_deaf else self._held_for
+        return more if degraded is None else (*(one for one in more if one[0] != DEGRADED), *degraded)
+
+    @property
+    def _held_for(self) -> Headers | None:
+        """What came of what is held for; None where nothing is, or it has not begun."""
+        if self._commit is None or not self.is_holding:
+            return None
+        if not self._commit.done():
+            return LATE
+        is_kept = not self._commit.cancelled() and self._commit.exception() is None
+        return None if is_kept else NOT_KEPT
 
     def piece(self, data: bytes) -> bytes:
         """Tell a piece, as it came; return what of it may go out now. What may not is held."""
         free = self._told(data)
+        is_first, self._is_begun = not self._is_begun, True
         if self._is_released:
             return data
-        if self.deadline is not None:
-            self._held.append(data)
-            return b""
-        if free >= len(data):
-            return data
-        self.deadline = asyncio.get_running_loop().time() + self._duties.hold_s
+        if not self.is_holding:
+            if free >= len(data):
+                return data
+            self.is_holding, self._is_whole_held = True, free == 0 and is_first
+        else:
+            free = 0
+        if self.deadline is None:
+            self.deadline = asyncio.get_running_loop().time() + self._duties.hold_s
         self._held.append(data[free:] if free else data)
         return data[:free]
 
@@ -134,11 +167,13 @@ class Hearing:
         if self._ear is not None and self._commit is None:
             self._commit = self._duties.begin(self._ear.commit())
 
-    async def committed(self) -> None:
-        """Have the exchange kept, and wait until it is; cancelled, only the waiting ends."""
+    async def committed(self, timeout_s: float) -> bool:
+        """Have the exchange kept, and wait until it is, so long at most; return whether it is. Only the waiting ends."""
         self.keep()
-        if self._commit is not None:
-            await asyncio.wait((self._commit,))
+        if self._commit is None:
+            return True
+        await asyncio.wait((self._commit,), timeout=max(0, timeout_s))
+        return self._commit.done()
 
     def leave(self, why: Literal["client", "upstream"]) -> None:
         """Have kept what there is of an exchange that ends here, if it is not being kept as a whole."""
@@ -146,8 +181,20 @@ class Hearing:
             self._duties.begin(self._ear.leave(why))
         self._ear = None
 
-    def overdue(self) -> None:
-        """Count that what is held waited as long as it may."""
+    def overdue(self, *, is_over: bool = False) -> bytes:
+        """Return what waited as long as it may; the last byte stays, where without it a client goes on waiting.
+
+        Args:
+            is_over: whether all has come that is to be kept, so that the last byte alone waits for the commit.
+        """
+        self.deadline = None
+        held, self._held = b"".join(self._held), []
+        if (is_over or self._is_whole_held) and held:
+            held, self._held = held[:-1], [held[-1:]]
+        return held
+
+    def late(self) -> None:
+        """Count that the commit took longer than an answer may wait."""
         self._duties.counts["held_too_long"] += 1
 
     def release(self) -> bytes:

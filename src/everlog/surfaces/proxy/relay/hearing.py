@@ -16,6 +16,12 @@ from everlog.surfaces.proxy.settings.options import Target
 HOLD_S = 0.25
 """How long the last bytes of an answer wait for `commit`, in seconds."""
 
+DEGRADED = b"x-everlog-degraded"
+NOT_KEPT: Headers = ((DEGRADED, b"record"),)
+"""It is not kept."""
+LATE: Headers = ((DEGRADED, b"late"),)
+"""It was not kept yet when the answer went out."""
+
 
 class Ear(Protocol):
     """Hears one exchange beside the relay, on its event loop: what takes long belongs into threads of its own.
@@ -26,8 +32,15 @@ class Ear(Protocol):
     whole: bool
     """Whether all has come that `commit` needs: it is then called at once, else at the end of the body."""
 
-    def head(self, status: int, headers: Headers) -> Headers:
-        """Hear how the answer begins; return headers to add to it, such as `x-everlog-degraded`."""
+    def head(self, status: int, headers: Headers) -> None:
+        """Hear how the answer begins."""
+        ...
+
+    def said(self) -> Headers:
+        """Return headers to add to the answer, such as `x-everlog-request-id`; asked once, when its head goes out.
+
+        That is at once for a stream, and for any other answer when the first of its body may go out.
+        """
         ...
 
     def piece(self, data: bytes) -> int:

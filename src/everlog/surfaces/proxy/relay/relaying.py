@@ -11,7 +11,7 @@ from functools import partial
 
 from everlog.access import LOOPBACK, Principal
 from everlog.errors import EverlogError, Mistake, ProviderTimeout, ProviderTrouble
-from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, Upload, answer, begin, end, go_on
+from everlog.surfaces.proxy.asgi import Leaving, Left, Message, Receive, Send, Upload, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import fault, of_upstream
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.relay.headers import coming_down, going_up, is_event_stream
@@ -130,20 +130,21 @@ class Relay:
             status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic)
             await answer(caller.send, status, (*headers, *caller.headers), body)
             return
+        heard = tuple((name.lower(), value) for name, value in coming.headers)
+        is_stream = is_event_stream(heard)
+        has_body = coming.status not in BODILESS
+        down = coming_down(heard, is_stream=is_stream, is_crossing=bool(caller.headers), has_body=has_body)
+        head = _Head(caller.send, coming.status, (*down, *caller.headers), hearing)
         try:
-            heard = tuple((name.lower(), value) for name, value in coming.headers)
-            more = hearing.head(coming.status, heard)
-            down = coming_down(
-                heard,
-                is_stream=is_event_stream(heard),
-                is_crossing=bool(caller.headers),
-                has_body=coming.status not in BODILESS,
-            )
-            await begin(caller.send, coming.status, (*down, *caller.headers, *more))
-            await _pass(coming, hearing, caller.send)
+            hearing.head(coming.status, heard)
+            is_begun = is_stream or not hearing.is_heard
+            if is_begun:
+                await head.begin()
+            await _pass(coming, hearing, caller.send if is_begun else head.send)
         except ProviderTrouble as error:
             self._count("upstream_broke_off", target)
             log.info("an answer broke off", extra={"upstream": target.name, "error": type(error).__name__})
+            await head.begin()
             if held := hearing.release():
                 await go_on(caller.send, held)
             hearing.leave("upstream")  # the server closes a connection on which an answer has no end
@@ -155,31 +156,54 @@ class Relay:
         log.info("no whole answer", extra={"event": event, "upstream": target.name})
 
 
+class _Head:
+    """The head of an answer. It goes out before its first piece: of one that is held, when it is known whether it is kept."""
+
+    __slots__ = ("_headers", "_hearing", "_is_out", "_send", "_status")
+
+    def __init__(self, send: Send, status: int, headers: Headers, hearing: Hearing) -> None:
+        self._send = send
+        self._status = status
+        self._headers = headers
+        self._hearing = hearing
+        self._is_out = False
+
+    async def begin(self) -> None:
+        if not self._is_out:
+            self._is_out = True
+            await begin(self._send, self._status, (*self._headers, *self._hearing.said()))
+
+    async def send(self, message: Message) -> None:
+        """Send a piece."""
+        await self.begin()
+        await self._send(message)
+
+
 async def _pass(coming: Coming, hearing: Hearing, send: Send) -> None:
     """Pass a body on as it comes; its end waits until the ear has kept it, as long as it may."""
     while data := await coming.read():
         if free := hearing.piece(data):
             await go_on(send, free)
-        if hearing.deadline is not None:
+        if hearing.is_holding:
             await _hold(coming, hearing, send)
             return
-    hearing.keep()
+    await hearing.committed(hearing.hold_s)
     await end(send)
 
 
 async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
-    """Go on reading while the end of an answer is held; pass on all that is there when it may go."""
+    """Go on reading while the end of an answer is held; its last byte waits for the commit, the others so long at most."""
     is_over = False
-    try:
-        async with asyncio.timeout_at(hearing.deadline):
-            while not hearing.whole:
+    while not (hearing.whole or is_over):
+        try:
+            async with asyncio.timeout_at(hearing.deadline):
                 data = await coming.read()
-                if is_over := not data:
-                    break
-                hearing.piece(data)
-            await hearing.committed()
-    except TimeoutError:
-        hearing.overdue()
+        except TimeoutError:
+            await go_on(send, hearing.overdue())
+            continue
+        is_over = not data
+        hearing.piece(data)
+    await _commit(hearing, send)
     held = hearing.release()
     if not is_over:
         await go_on(send, held)
@@ -187,5 +211,16 @@ async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
         while data := await coming.read():
             hearing.piece(data)
             await go_on(send, data)
-    hearing.keep()
     await end(send, held)
+
+
+async def _commit(hearing: Hearing, send: Send) -> None:
+    """Have an exchange kept, and wait for it as long as its last byte may wait."""
+    now = asyncio.get_running_loop().time
+    last = now() + hearing.hold_s
+    if hearing.deadline is not None and hearing.deadline < last:
+        if await hearing.committed(hearing.deadline - now()):
+            return
+        await go_on(send, hearing.overdue(is_over=True))
+    if not await hearing.committed(last - now()):
+        hearing.late()
