@@ -250,6 +250,52 @@ def test_a_connection_that_was_idle_and_had_ended_already_is_replaced_once_and_n
         assert server.requests == requests
 
 
+UNASKED = b"HTTP/1.1 408 Too Late\r\ncontent-length: 7\r\n\r\nUNASKED"
+"""Servers write such a thing before they close an idle connection, and the next to use it may be somebody else."""
+
+
+def test_an_answer_behind_an_answer_is_given_to_nobody():
+    def act_of_server(server: RawServer, connection: Any) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nmine")
+        is_begun.wait(5)
+        connection.sendall(b"mine" + UNASKED)
+
+    async def act(upstream: HTTPUpstream, url: str) -> bytes:
+        coming = await upstream.send(outgoing(url))
+        assert await coming.read() == b"mine"
+        is_begun.set()
+        assert await whole(coming) == b"mine"
+        return await ask(upstream, url)
+
+    is_begun = threading.Event()
+    with RawServer(act_of_server) as server:
+        assert playing(server.url, act) == b"minemine"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_an_answer_that_comes_while_a_connection_is_idle_is_given_to_nobody(is_read: bool):
+    def act_of_server(server: RawServer, connection: Any) -> None:
+        answering(b"mine")(server, connection)
+        if server.requests == 1:
+            is_idle.wait(5)
+            connection.sendall(UNASKED)
+            is_sent.set()
+
+    async def act(upstream: HTTPUpstream, url: str) -> bytes:
+        await ask(upstream, url)
+        [[(kept, _)]] = upstream._session.connector._conns.values()  # type: ignore[union-attr]
+        is_idle.set()
+        if is_read:
+            await until(lambda: kept.should_close)
+        else:  # before the loop looks
+            assert is_sent.wait(5)
+        return await ask(upstream, url)
+
+    is_idle, is_sent = threading.Event(), threading.Event()
+    with RawServer(act_of_server) as server:
+        assert playing(server.url, act) == b"mine"
+
+
 def test_whoever_stops_waiting_closes_the_connection():
     def act_of_server(server: RawServer, connection: Any) -> None:
         begun.append(connection)

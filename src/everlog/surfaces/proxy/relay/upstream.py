@@ -7,6 +7,7 @@ themselves.
 """
 
 import asyncio
+import select
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -267,20 +269,31 @@ class _Line:
 
 
 class _Pool(aiohttp.TCPConnector):
-    """Connections, and when each was used."""
+    """Connections, and when each was used. One on which something came that nobody asked for is not used again."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._lines: WeakKeyDictionary[asyncio.Protocol, _Line] = WeakKeyDictionary()
 
     async def connect(self, *args: Any, **options: Any) -> Any:
-        connection = await super().connect(*args, **options)
+        while _is_spoilt(connection := await super().connect(*args, **options)):
+            connection.close()
         assert connection.protocol is not None, "it was just taken"
         now = time.monotonic()
         line = self._lines.setdefault(connection.protocol, _Line(used_at=now))
         line.idle_s, line.used_at = now - line.used_at, now
         _line.set(line)
         return connection
+
+
+def _is_spoilt(connection: Connection) -> bool:
+    """Return whether what comes next on a connection would not be the answer to the next request: more came, or its end."""
+    transport = connection.transport
+    if connection.protocol is None or transport is None or connection.protocol.should_close:
+        return True
+    waiting = select.poll()
+    waiting.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _text(value: bytes) -> str:
