@@ -20,6 +20,7 @@ KINDS = {
     413: "request_too_large",
     426: "invalid_request_error",
     429: "rate_limit_error",
+    431: "request_too_large",
     504: "timeout_error",
 }
 """The words that both providers have for a status; for all others it is `api_error`."""

@@ -9,6 +9,7 @@ import uvicorn
 
 from everlog.errors import Mistake
 from everlog.surfaces.proxy.asgi import App
+from everlog.surfaces.proxy.connections import Connection
 
 BACKLOG = 2048
 KEEP_S = 120
@@ -43,6 +44,7 @@ def serve(app: App, listening: socket.socket, ready: Callable[[], None]) -> None
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,
