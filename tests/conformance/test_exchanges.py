@@ -1,5 +1,6 @@
 """Exchanges of clients in every store: the same decisions, whole or not at all, and nobody meets anybody else."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -13,8 +14,8 @@ from everlog.clock import new_id
 from everlog.conversation.exchange_values import Answer, Caller, Request
 from everlog.conversation.exchanges import record
 from everlog.conversation.presence import Presence
-from everlog.log import TurnState
-from everlog.messages import Message, Origin
+from everlog.log import TurnState, rows
+from everlog.messages import Call, Message, Origin, Result
 from everlog.store import open_store
 from everlog.testing import failpoints
 from tests.unit.proxy.stories import CORPUS, Story
@@ -170,22 +171,36 @@ def test_a_thread_that_was_erased_is_not_found_again(store):
     assert done.decision == "new"
 
 
+CALL = Message(kind="tool_call", text="look {}", parts=(Call(call_id="c", name="look", arguments="{}"),))
+
+
+def states(store) -> list[list[TurnState]]:
+    return [
+        [
+            TurnState(row[4])
+            for row in store.read("t", lambda unit, id_=id_: unit.rows(rows.TURNS, thread=id_, start=0, stop=9))
+        ]
+        for id_ in store.read("t", log.ids)
+    ]
+
+
 def test_a_turn_is_open_while_tools_work_and_closed_by_the_next_one(store):
-    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
-    from everlog.messages import Call  # noqa: PLC0415
-
-    call = Message(kind="tool_call", text="look {}", parts=(Call(call_id="c", name="look", arguments="{}"),))
-
-    def states() -> list[TurnState]:
-        (thread,) = store.read("t", log.listed)
-        found = store.read("t", lambda unit: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
-        return [TurnState(row[4]) for row in found]
-
-    keep(store, asked("Look", session="s"), Answer(messages=(call,)))
-    assert states() == [TurnState.OPEN]
+    keep(store, asked("Look", session="s"), Answer(messages=(CALL,)))
+    assert states(store) == [[TurnState.OPEN]]
     again = Request(
-        messages=(*say("Look"), call, Message(kind="user", text="Never mind")), name="x", caller=Caller(key="k"),
+        messages=(*say("Look"), CALL, Message(kind="user", text="Never mind")), name="x", caller=Caller(key="k"),
         session="s", model="m",
     )  # fmt: skip
     keep(store, again, told("Fine"))
-    assert states() == [TurnState.PARTIAL, TurnState.COMPLETE]
+    assert states(store) == [[TurnState.PARTIAL, TurnState.COMPLETE]]
+
+
+def test_results_that_are_sent_by_the_id_of_the_answer_that_calls_go_on_with_its_turn(store):
+    keep(store, asked("Look"), Answer(messages=(CALL,), ids=(("resp_1", 0),)))
+    result = Message(kind="tool_result", text="A pilot", parts=(Result(call_id="c"),))
+    sent = Request(messages=(result,), name="x", caller=Caller(key="k"), after="resp_1", model="m")
+    keep(store, sent, replace(told("One pilot"), state=TurnState.PARTIAL))
+    assert states(store) == [[TurnState.PARTIAL]]
+    keep(store, sent, told("It has one pilot"))
+    assert entries(store)[1] == ["Look", "look {}", "A pilot", "It has one pilot"]
+    assert states(store) == [[TurnState.PARTIAL], [TurnState.COMPLETE]]

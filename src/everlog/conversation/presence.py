@@ -98,9 +98,10 @@ class Presence:
         base = _NUMBER.sub("", thread.key or self._request.name)
         match decision:
             case log.Append(start=start):
-                return replace(end, decision="append", said=messages[start:], before=_before(messages, start))
+                before = _before(unit, thread, thread.next, messages, start)
+                return replace(end, decision="append", said=messages[start:], before=before)
             case log.Fork(at=at, start=start):
-                before = _before(messages, start)
+                before = _before(unit, thread, at, messages, start)
                 return replace(end, decision="fork", said=messages[start:], before=before, key=base, forks_at=at)
             case log.Compacted(note=note, start=start):
                 summary = replace(messages[note], kind="note", author="client")
@@ -280,5 +281,9 @@ def _any_loud(prints: Sequence[Print]) -> bool:
     return any(not one.quiet for one in prints)
 
 
-def _before(messages: Sequence[Message], start: int) -> Message | None:
-    return messages[start - 1] if start else None
+def _before(unit: Unit, thread: ThreadRow, at: int, messages: Sequence[Message], start: int) -> Message | None:
+    """Return what was said just before what is new: by the history, or by the thread where nothing else was sent."""
+    if start:
+        return messages[start - 1]
+    there = log.at(unit, thread, (at - 1,))
+    return there[at - 1].message if there else None
