@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.clock import new_id
-from everlog.conversation.exchange_values import Answer, Caller, Request
-from everlog.conversation.exchanges import record
-from everlog.conversation.presence import Presence
+from everlog.conversation.alignment.exchanges import record
+from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.values import Answer, Caller, Request
 from everlog.log import TurnState, rows
 from everlog.messages import Call, Message, Origin, Result
 from everlog.store import open_store
@@ -144,6 +144,36 @@ def test_an_exchange_that_a_later_request_shows_already_is_kept_once(store):
         store, "t", asked("Hello", request=first), told("Hi"), redact=lambda message: message, presence=presence
     )
     assert late.decision == "nothing"
+    assert entries(store) == [["Hello", "Hi", "And?", "So"]]
+
+
+def placed(store, request: Request) -> Presence:
+    presence = Presence(request, lambda message: message)
+    store.read("t", presence.place)
+    return presence
+
+
+@pytest.mark.parametrize("before", [(), ("Morning", "Hello there")])
+def test_an_answer_that_was_kept_since_the_next_request_was_placed_is_kept_once(store, before):
+    """A client whose answer was not held long enough asks on before it is kept."""
+    if before:
+        keep(store, asked("Morning", request=new_id(store.clock)), told("Hello there"))
+        keep(store, asked(*before, "Why?", request=new_id(store.clock)), replace(told("Be"), state=TurnState.PARTIAL))
+    quick = asked(*before, "Why?", request=new_id(store.clock))
+    later = asked(*before, "Why?", "Because", "And?", request=new_id(store.clock))
+    early, late = placed(store, quick), placed(store, later)
+    for request, answer, presence in ((quick, "Because", early), (later, "So", late)):
+        record(store, "t", request, told(answer), redact=lambda message: message, presence=presence)
+    assert entries(store)[-1] == [*before, "Why?", "Because", "And?", "So"]
+    assert len(entries(store)) == (2 if before else 1)
+
+
+def test_what_goes_on_from_a_response_that_was_kept_since_it_was_placed_is_in_its_thread(store):
+    first = asked("Hello", request=new_id(store.clock))
+    second = asked("And?", request=new_id(store.clock), after="resp_1")
+    presence = placed(store, second)
+    keep(store, first, replace(told("Hi"), ids=(("resp_1", 0),)))
+    record(store, "t", second, told("So"), redact=lambda message: message, presence=presence)
     assert entries(store) == [["Hello", "Hi", "And?", "So"]]
 
 
