@@ -47,6 +47,12 @@ class Placed:
     before: Message | None = None
     """What was said just before."""
     instructions: tuple[str, ...] = ()
+    principal: str = ""
+    """Under whose name it was looked for."""
+    awaited: tuple[bytes, ...] = ()
+    """Chains of the answers in the history that stood nowhere: where one does by now, it was kept meanwhile."""
+    unknown: str | None = None
+    """Id of the response that it goes on from, if nobody knew it."""
     is_unproven: bool = False
     """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
 
@@ -68,6 +74,8 @@ class Presence:
         self._instructions = tuple(message.text for message in leading if message.text)
         self._principal = ""
         self._printed: tuple[bytes, list[Print]] | None = None
+        self._awaited: tuple[bytes, ...] = ()
+        self._unknown: str | None = None
 
     def place(self, unit: Unit) -> Placed:
         """Decide where it belongs, and remember it."""
@@ -83,7 +91,8 @@ class Presence:
         elif request.session or any(one.kind in VOICES for one in incoming):
             found = self._found(unit, incoming)
         thread, decision = found or (self._newest(unit) if request.is_side else None, log.Nothing(at=0))
-        self.placed = self._decided(unit, thread, decision)
+        decided = self._decided(unit, thread, decision)
+        self.placed = replace(decided, principal=self._principal, awaited=self._awaited, unknown=self._unknown)
         return self.placed
 
     def _decided(self, unit: Unit, thread: ThreadRow | None, decision: Decision) -> Placed:
@@ -118,6 +127,7 @@ class Presence:
         request = self._request
         members = log.members(unit, request.session, principal=self._principal) if self._named else []
         shown, places = self._shown(unit, incoming)
+        self._awaited = tuple(one.chain for one in incoming[shown:] if one.kind in VOICES and not one.quiet)[-NEAR:]
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
         if ended is not None and not any(one.kind in VOICES for one in incoming[shown:]):
@@ -212,6 +222,7 @@ class Presence:
     def _continued(self, unit: Unit, after: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return where a request goes on that sends only what is new since a response of ours."""
         place = log.answer(unit, after, principal=self._principal)
+        self._unknown = after if place is None else None
         thread = None if place is None else _load(unit, place[0])
         if place is None or thread is None:
             return None
