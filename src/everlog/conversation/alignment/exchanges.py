@@ -15,6 +15,7 @@ from everlog.conversation.alignment.seen import Overtaken, forked, free_key, mad
 from everlog.conversation.alignment.values import Answer, Recorded, Request
 from everlog.importers.titles import titled
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
+from everlog.log.fingerprints import GENESIS, Fingerprints
 from everlog.log.matches import VOICES
 from everlog.messages import Message
 from everlog.pump import mark_tree
@@ -84,9 +85,11 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     messages = (*placed.said, *answer.messages)
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
-    principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
-    if placed.thread is None and (kept := _kept_since(unit, request, messages, principal)) is not None:
-        return Recorded(decision="nothing", thread=kept, said=0)
+    principal = principal_of(unit, request)
+    if placed.thread is None or placed.forks_at is not None:
+        _make_sure_of(unit, placed, principal)
+        if (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
+            return Recorded(decision="nothing", thread=kept, said=0)
     thread = _thread(unit, placed, principal, request.session)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
@@ -103,7 +106,26 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     )
 
 
-def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], principal: str) -> str | None:
+def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:
+    """Make sure that what a thread or a fork is to be made for still stands nowhere.
+
+    A client whose answer was not held long enough asks on before it is kept.
+
+    Raises:
+        Overtaken: it was kept meanwhile.
+    """
+    if placed.principal != principal:  # there was no tenant when it was looked for, so nothing could be found
+        if log.listed(unit, limit=1):
+            raise Overtaken
+    elif log.holding(unit, placed.awaited, principal=principal):
+        raise Overtaken
+    if placed.unknown is not None and log.answer(unit, placed.unknown, principal=principal) is not None:
+        raise Overtaken
+
+
+def _kept_since(
+    unit: Unit, request: Request, placed: Placed, messages: Sequence[Message], principal: str
+) -> str | None:
     """Return the thread of a later request that shows this exchange already; None if there is none.
 
     A client whose answer was not held long enough asks on, and another server may be quicker to keep both.
@@ -111,7 +133,10 @@ def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], princ
     began = request.origin.request
     if began is None or messages[-1].kind not in VOICES:
         return None
-    chain = log.prints(unit.secret(), messages)[-1].chain
+    seen = placed.thread
+    before = GENESIS if seen is None or placed.forks_at is None else log.chain(unit, seen, placed.forks_at)
+    running = Fingerprints(unit.secret(), before)
+    chain = [running.add(message) for message in messages][-1].chain
     later = (one.thread for one in log.holding(unit, [chain], principal=principal) if one.thread > began)
     return next(later, None)
 
