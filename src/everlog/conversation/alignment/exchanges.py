@@ -100,6 +100,8 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     for id_, index in answer.ids:
         position = appended.stop - len(answer.messages) + index
         log.answered(unit, thread, id_, position, principal=principal)
+    if request.held is not None:
+        log.answered(unit, thread, request.held, appended.stop - 1, principal=principal)
     mark_tree(unit, thread.id, upto=appended.stop)
     return Recorded(
         decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)

@@ -89,10 +89,10 @@ class Presence:
         if named is not None:
             self._messages, self._printed = named, None
         incoming = self._prints(unit)
-        found = None
+        found = None if request.held is None else self._held(unit, request.held, incoming)
         if request.after is not None:
             found = self._continued(unit, request.after, incoming)
-        elif request.session or any(one.kind in VOICES for one in incoming):
+        elif found is None and (request.session or any(one.kind in VOICES for one in incoming)):
             found = self._found(unit, incoming)
         thread, decision = found or (self._newest(unit) if request.is_side else None, log.Nothing(at=0))
         decided = self._decided(unit, thread, decision)
@@ -240,6 +240,16 @@ class Presence:
                 return thread, log.Nothing(at=at + known)
             case _:
                 return thread, log.Fork(at=at, start=0)
+
+    def _held(self, unit: Unit, held: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
+        """Return where a request goes on whose past the server holds: at the end, where it may have been asked in vain."""
+        place = log.answer(unit, held, principal=self._principal)
+        thread = None if place is None else _load(unit, place[0])
+        if thread is None:
+            return None
+        last = log.seen(unit, thread, max(0, thread.next - len(incoming)))
+        is_asked = [one.fp for one in last] == [one.fp for one in incoming]
+        return thread, log.Nothing(at=thread.next) if is_asked else log.Append(start=0)
 
     def _newest(self, unit: Unit) -> ThreadRow | None:
         """Return the newest thread of the session, to which a question beside the conversation most likely belongs."""
