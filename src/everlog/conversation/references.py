@@ -21,6 +21,8 @@ def resolved(unit: Unit, messages: Sequence[Message], *, principal: str) -> tupl
 
 
 def _references(message: Message) -> list[str]:
+    if not message.parts:
+        return []
     values = [part.value for part in message.parts if isinstance(part, Unknown)]
     shapes = [value for value in values if isinstance(value, dict) and value.get("type") == "item_reference"]
     return [id_ for shape in shapes if isinstance(id_ := shape.get("id"), str)]
