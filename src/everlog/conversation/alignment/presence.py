@@ -160,7 +160,7 @@ class Presence:
         """Yield those of some places up to which a history holds an answer of a model's, and the threads they are in."""
         for place in places:
             thread = _load(unit, place.thread)
-            if thread is not None and log.first_answer(unit, thread, place.i + 1) is not None:
+            if thread is not None and log.is_answered(unit, thread, place.i + 1):
                 yield place, thread
 
     def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
@@ -285,7 +285,7 @@ def _reaches_an_answer(unit: Unit, thread: ThreadRow, decision: Decision) -> boo
     """Whether a history that goes another way than a thread does so after an answer; how talks begin is often the same."""
     match decision:
         case log.Fork(at=at) | log.Nothing(at=at):
-            return log.first_answer(unit, thread, at) is not None
+            return log.is_answered(unit, thread, at)
         case _:
             return True
 
