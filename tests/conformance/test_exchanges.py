@@ -16,6 +16,7 @@ from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
+from everlog.errors import Erased
 from everlog.log import TurnState, rows
 from everlog.messages import Call, Message, Origin, Result
 from everlog.store import open_store
@@ -226,6 +227,21 @@ def test_nothing_of_a_person_who_was_erased_is_left_beside_a_thread(store):
     assert store.read("t", lambda unit: log.asides(unit, thread)) == [SUMMARY]
     log.erase_user(store, "t", "ann")
     assert store.read("t", lambda unit: log.asides(unit, thread)) == []
+
+
+@pytest.mark.parametrize("what", ["thread", "user"])
+def test_what_is_erased_while_an_answer_is_under_way_does_not_come_back_with_it(store, what):
+    keep(store, asked("Hello", user="ann"), told("Good day."))
+    request = asked("Hello", "Good day.", "And now?", user="ann", request="s")
+    presence = Presence(request, lambda message: message)
+    thread = store.read("t", presence.place).thread
+    if what == "thread":
+        log.erase_thread(store, "t", thread.id)
+    else:
+        log.erase_user(store, "t", "ann")
+    with pytest.raises(Erased):
+        record(store, "t", request, told("No."), redact=lambda message: message, presence=presence)
+    assert "Hello" not in [text for texts in entries(store) for text in texts]
 
 
 def test_a_thread_that_was_erased_is_not_found_again(store):

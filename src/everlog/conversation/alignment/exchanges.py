@@ -13,6 +13,7 @@ from everlog import log
 from everlog.conversation.alignment.presence import Placed, Presence, principal_of
 from everlog.conversation.alignment.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.conversation.alignment.values import Answer, Recorded, Request
+from everlog.errors import Erased
 from everlog.importers.titles import titled
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
 from everlog.log.fingerprints import GENESIS, Fingerprints
@@ -44,7 +45,8 @@ def record(
         also: what is done in the same unit, with what was kept.
 
     Raises:
-        Erased: the thread was erased meanwhile, or the turn that this goes on with.
+        Erased: the thread that this goes on with was erased meanwhile, or something in it: its words are in the history
+            that the client sent, and must not come back with it.
         StoreUnavailable: nothing of it was stored.
     """
     told = replace(answer, messages=tuple(map(redact, answer.messages)))
@@ -56,6 +58,18 @@ def record(
             return store.write(tenant, unit, name="record")
         except Overtaken:
             presence.placed = None
+            if placed.thread is not None:
+                store.read(tenant, partial(_not_erased, seen=placed.thread))
+
+
+def _not_erased(unit: Unit, seen: ThreadRow) -> None:
+    """Make sure that nothing of a thread was erased since it was seen.
+
+    Raises:
+        Erased: something was.
+    """
+    if log.load(unit, seen.id).generation != seen.generation:
+        raise Erased("something of the thread was erased while an answer to it was under way")
 
 
 def _record(

@@ -65,7 +65,7 @@ def parse_exchange(
         name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
-        after=string(body.get("previous_response_id")) or None,
+        after=opaque(after) if (after := string(body.get("previous_response_id"))) else None,
         held=_held(body),
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
