@@ -178,7 +178,7 @@ def test_an_ear_hears_the_head_and_adds_to_it():
     assert ear.told == ["head 201", "commit"]
 
 
-def test_only_conversations_are_heard():
+def test_who_listens_is_told_what_is_a_conversation():
     ears = Ears(Ear())
     for path in (
         "/v1/chat/completions",
@@ -188,7 +188,7 @@ def test_only_conversations_are_heard():
         "/v1/messages/count_tokens",
     ):
         asked(Client(path=path), lambda outgoing: Coming(), ears=ears)
-    assert [protocol for _, protocol in ears.asked] == ["chat_completions", "responses", "anthropic"]
+    assert [protocol for _, protocol in ears.asked] == ["chat_completions", "responses", "anthropic", None, None]
 
 
 def test_an_ear_is_told_who_went():

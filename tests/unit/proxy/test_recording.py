@@ -305,7 +305,7 @@ def test_a_request_in_an_encoding_that_is_not_known_is_counted_as_unread(recorde
 
 
 def test_who_leaves_before_an_answer_pays_for_the_question_and_who_gets_none_does_not(recorder, store):
-    def tokens() -> int:
+    def tokens():
         return store.read("t", lambda unit: access.used(unit, "k", store.clock.now())).tokens
 
     hear(recorder, asked("anthropic", "Hello " * 400), "anthropic", [], status=None, leave="upstream")
