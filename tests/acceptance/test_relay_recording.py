@@ -8,14 +8,13 @@ from typing import Any
 import openai
 import pytest
 
-from everlog.testing.upstream import Answer, Cut, Received, Refused
+from everlog.testing.upstream import Answer, Cut, Refused
 from tests.acceptance.cli import Everlog
 from tests.acceptance.proxies import Proxy, Stage, serving
-from tests.acceptance.talks import QUESTION, chat_talk, claude_talk, open_ai, responses_talk
+from tests.acceptance.talks import QUESTION, chat_talk, claude_talk, open_ai, question, responses_talk, talking, told
 from tests.acceptance.test_relay_wire import ask
 
 TURNS = 4
-KINDS = ["user", "assistant", "tool_call", "tool_result", "assistant"]
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +35,6 @@ def proxy(stage: Stage, home: Everlog) -> Iterator[Proxy]:
         yield proxy
 
 
-def talking(received: Received) -> Answer:
-    if b"What is in my notes?" in received.raw.rpartition(b'"role":"')[2]:
-        return Answer(text="Let me look.", calls=(("call_1", "read", {"path": "notes.txt"}),))
-    return Answer(text="Milk. " * 12)
-
-
 def kept(home: Everlog) -> list[list[tuple[str, str]]]:
     threads = [one["key"] for one in home.good("threads", "--json").json]
     return [[(one["kind"], one["text"]) for one in home.good("show", key, "--json").json] for key in threads]
@@ -56,8 +49,8 @@ def test_each_message_of_a_conversation_is_in_the_log_once(
     talk(proxy.url, TURNS, stream=stream)
     assert proxy.stop().status == 0
     [thread] = kept(home)
-    assert [kind for kind, _ in thread] == KINDS * TURNS
-    assert [text for kind, text in thread if kind == "user"] == [QUESTION["content"]] * TURNS
+    assert [kind for kind, _ in thread] == [kind for kind, _ in told(TURNS)]
+    assert [text for kind, text in thread if kind == "user"] == [question(turn)["content"] for turn in range(TURNS)]
     assert home("verify").status == 0
 
 

@@ -30,6 +30,10 @@ class Agent:
     environment: Callable[[str], Mapping[str, str]] = lambda base: {}
     is_main: Callable[[Mapping[str, Any]], bool] = field(default=lambda body: bool(body.get("tools")))
     """Whether a request belongs to the talk."""
+    turns: int = 60
+    """How often it is told something; where each turn starts it anew, that is what takes most of the time."""
+    rounds: int = 1
+    """Calls of its tool in each turn, each in a request of its own; the answer is one more."""
 
     @property
     def version(self) -> str:

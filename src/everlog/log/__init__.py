@@ -10,7 +10,7 @@ from everlog.log.asides import asides, set_aside
 from everlog.log.blobs import retire
 from everlog.log.entries import Said, at, back, chain, newest, read, seen, turn_start
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
-from everlog.log.finding import Place, first_answer, holding
+from everlog.log.finding import Place, holding, is_answered
 from everlog.log.fingerprints import Print, leading, prints, quoted
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
@@ -91,7 +91,6 @@ __all__ = [
     "erase_user",
     "fence",
     "find",
-    "first_answer",
     "fork",
     "forks",
     "has_turns_of",
@@ -99,6 +98,7 @@ __all__ = [
     "ids",
     "instruct",
     "instructions",
+    "is_answered",
     "is_erased",
     "join",
     "key_of",

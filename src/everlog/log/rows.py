@@ -338,7 +338,9 @@ LAST_OF_KIND = (
     .order_by(entry.c.i.desc())
     .limit(1)
 )
-FIRST_ANSWER = scoped(entry).select(entry.c.i).where(*_within, entry.c.model.is_not(None)).order_by(entry.c.i).limit(1)
+LAST_ANSWER = (
+    scoped(entry).select(entry.c.i).where(*_within, entry.c.model.is_not(None)).order_by(entry.c.i.desc()).limit(1)
+)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)

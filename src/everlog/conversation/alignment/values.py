@@ -37,6 +37,8 @@ class Request:
     """The client's own name for the session; it may hold several threads."""
     after: str | None = None
     """Id of the response that it goes on from, where the client sends only what is new."""
+    held: str | None = None
+    """Id of the conversation that the server holds, where the client sends only what is new there."""
     origin: Origin = Origin()
     model: str | None = None
     learns: bool = True

@@ -22,6 +22,7 @@ from everlog.surfaces.proxy.asgi import (
 )
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.relay.headers import OUR_KEY
 from everlog.surfaces.proxy.relay.heard import Duties
@@ -191,9 +192,9 @@ class App:
         if way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
         else:
-            await relay.relay(incoming, await self._target(way, incoming.body, caller.principal), way.protocol, caller)
+            await relay.relay(incoming, await self._target(way, incoming, caller.principal), way.protocol, caller)
 
-    async def _target(self, way: Route, body: bytes, principal: Principal) -> Target:
+    async def _target(self, way: Route, incoming: Incoming, principal: Principal) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
             return self._upstreams.default
         if way.kind is Kind.ANSWER:
@@ -201,8 +202,9 @@ class App:
             return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))
-        named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)
-        return self._upstreams.of(named)
+        if len(incoming.body) < LARGE and incoming.header(b"content-encoding") is None:
+            return self._upstreams.of(model_of(incoming.body))
+        return self._upstreams.of(await asyncio.to_thread(lambda: model_of(readable(incoming) or b"")))
 
 
 async def _answer_here(kind: Kind, head: Incoming, caller: Caller) -> None:

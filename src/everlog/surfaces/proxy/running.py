@@ -23,7 +23,9 @@ from everlog.surfaces.proxy.pages import Site
 from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
+from everlog.surfaces.proxy.relay.translated import COUNTS
 from everlog.surfaces.proxy.settings.configured import Configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -39,8 +41,12 @@ class Keeping:
 
     recorder: Recorder
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
+        if protocol is None:
+            is_counted = principal.key is not None and incoming.method == "POST" and incoming.path not in COUNTS
+            key = principal.key or ""
+            return Tally(self.recorder, incoming, tenant=principal.tenant, key=key) if is_counted else None
         return self.recorder.listen_for(
             incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
         )

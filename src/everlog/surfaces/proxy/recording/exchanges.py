@@ -65,7 +65,8 @@ def parse_exchange(
         name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
-        after=string(body.get("previous_response_id")) or None,
+        after=opaque(after) if (after := string(body.get("previous_response_id"))) else None,
+        held=_held(body),
         origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
         model=opaque(model) if (model := string(body.get("model"))) else None,
         learns=Controls.of(headers).learns,
@@ -124,6 +125,12 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
         place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
         if place is not None and (id_ := string(item.get("id"))):
             yield opaque(id_), place
+
+
+def _held(body: Record) -> str | None:
+    named = body.get("conversation")
+    id_ = string(record(named).get("id")) or string(named)
+    return opaque(id_) if id_ else None
 
 
 def _tag(key: str, user: str) -> str:

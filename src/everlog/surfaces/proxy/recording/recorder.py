@@ -23,7 +23,7 @@ from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
 from everlog.conversation.restoring import restored
-from everlog.errors import Busy
+from everlog.errors import Busy, Erased
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
@@ -40,6 +40,7 @@ from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.settings.options import Target
@@ -271,7 +272,8 @@ class Exchange:
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = body_of(self._incoming.body) if self._controls.keeps else None
+        data = readable(self._incoming) if self._controls.keeps else None
+        body = None if data is None else body_of(data)
         if body is None:
             return None
         request = parse_exchange(
@@ -311,25 +313,30 @@ class Exchange:
             request=None if heard is None else heard.request,
             answer=answer,
         )
-        note = partial(self._note, size=len(self._incoming.body) + size_of(answer))
+        size = len(self._incoming.body) + size_of(answer)
+        note = partial(self._note, size=size, is_asked=answer is not None)
         if heard is None or answer is None:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
             return was
-        recorded = record(
-            recorder.store,
-            self._tenant,
-            heard.request,
-            answer,
-            redact=recorder.redact,
-            presence=heard.presence,
-            also=lambda unit, recorded: note(unit, placed(was, recorded)),
-        )
+        try:
+            recorded = record(
+                recorder.store,
+                self._tenant,
+                heard.request,
+                answer,
+                redact=recorder.redact,
+                presence=heard.presence,
+                also=lambda unit, recorded: note(unit, placed(was, recorded)),
+            )
+        except Erased:
+            recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
+            return was
         return placed(was, recorded)
 
-    def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
+    def _note(self, unit: Unit, was: Requested, *, size: int, is_asked: bool) -> None:
         if self._controls.keeps:
             access.note(unit, was)
-        use(unit, was, size)
+        use(unit, was, size, is_asked=is_asked)
 
     def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
         """Return the answer as far as it came; None where it is none that belongs to the conversation."""

@@ -81,7 +81,7 @@ class Relay:
                     incoming, target, protocol, hidden, upstream, self._restore(incoming, protocol, caller)
                 )
             elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
-                status, headers, body = await estimated(incoming.body, counts)
+                status, headers, body = await estimated(incoming, counts)
                 await answer(caller.send, status, (*headers, *caller.headers), body)
                 return
         except Mistake as error:
