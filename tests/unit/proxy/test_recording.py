@@ -1,9 +1,11 @@
 """The recorder's ear: what it hears of an exchange is kept, the same streamed or not, and never in the way."""
 
 import asyncio
+import gc
 import gzip
 import json
 import threading
+import tracemalloc
 import zlib
 from dataclasses import replace
 from functools import partial
@@ -23,7 +25,8 @@ from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.pruning import Pruning
-from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.recorder import THREADS, Exchange, Recorder
+from everlog.surfaces.proxy.recording.room import LARGE, MOST_SAID, STEP
 from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.testing.upstream.answers import Answer, body_of
@@ -376,6 +379,104 @@ def test_what_is_too_much_is_not_heard_and_counted(store, monkeypatch):
         asyncio.run(ear.leave("upstream"))
     recorder.close()
     assert recorder.counts == {"refused": 1, "nothing": 2}
+
+
+def test_more_bytes_of_requests_than_there_is_room_for_are_not_heard_and_counted(store):
+    recorder = recorder_of(store, held_bytes=250_000)
+    large = asked("anthropic", "w" * 100_000)
+
+    async def exchanges() -> None:
+        first, second = listen(recorder, large), listen(recorder, large)
+        with pytest.raises(Busy, match="too large"):
+            listen(recorder, large)
+        small = listen(recorder, asked("anthropic", "Hello"))
+        for ear in (first, second, small):
+            await ear.leave("upstream")
+
+    asyncio.run(exchanges())
+    gc.collect()
+    asyncio.run(listen(recorder, large).leave("upstream"))
+    recorder.close()
+    assert recorder.counts == {"refused": 1, "nothing": 4}
+
+
+@pytest.mark.parametrize("headers", [STREAM, JSON])
+def test_an_answer_for_which_there_is_no_room_is_let_go_said_to_be_not_kept_and_counted(store, headers):
+    recorder = recorder_of(store, held_bytes=3 * STEP)
+
+    async def exchange() -> None:
+        ear = listen(recorder, asked("anthropic", "Hello"))
+        ear.head(200, headers)
+        ear.piece(b'{"a": "')
+        for _ in range(5):
+            ear.piece(b"a" * STEP)
+        assert ear.held_bytes < STEP
+        assert (b"x-everlog-degraded", b"record") in ear.said()
+        await ear.commit()
+
+    asyncio.run(exchange())
+    recorder.close()
+    assert (recorder.counts, entries(store)) == ({"nothing": 1, "unread": 1}, [])
+
+
+@pytest.mark.parametrize("many", [{"said": MOST_SAID + 1}, {"parts": MOST_SAID}], ids=["messages", "parts"])
+def test_a_request_of_more_messages_than_a_conversation_has_is_not_kept_and_counted(store, many):
+    recorder = recorder_of(store)
+    parts = [{"type": "text", "text": "a"}] * many.get("parts", 1)
+    body = {"model": "m", "messages": [{"role": "user", "content": parts}] * many.get("said", 1)}
+    incoming = replace(asked("anthropic"), body=json.dumps(body).encode())
+    hear(
+        recorder,
+        incoming,
+        "anthropic",
+        events_of(body_of(Answer(text="4711"), "anthropic", "m"), "anthropic", Manner()),
+    )
+    recorder.close()
+    assert (recorder.counts, entries(store)) == ({"nothing": 1, "unread": 1}, [])
+
+
+def test_large_requests_are_worked_on_one_after_the_other_and_hold_up_no_small_ones(store):
+    at_work, go_on = [], threading.Event()
+
+    def redact(message: Message) -> Message:
+        if len(message.text) >= LARGE:
+            at_work.append(message)
+            go_on.wait(20)
+        return message
+
+    recorder = Recorder(store, tenant="t", caller=Caller(), redact=redact)
+    large = asked("anthropic", "w" * LARGE)
+    ears = [listen(recorder, large) for _ in range(THREADS)]
+    listen(recorder, asked("anthropic", "Hello"))._heard.result(10)
+    assert len(at_work) <= 1
+    go_on.set()
+    for ear in ears:
+        asyncio.run(ear.leave("upstream"))
+    recorder.close()
+
+
+def test_of_a_stream_of_many_events_no_more_is_held_than_its_bytes_and_its_words(store):
+    recorder = recorder_of(store)
+    told = [*events_of(body_of(Answer(text="a" * 10_000), "anthropic", "m"), "anthropic", Manner(piece=1))]
+    pieces = [b"".join(told[at : at + 100]) for at in range(0, len(told), 100)]
+    size = sum(map(len, pieces))
+
+    async def exchange() -> int:
+        ear = listen(recorder, asked("anthropic", "Hello"))
+        ear.head(200, STREAM)
+        while pieces:
+            ear.piece(pieces.pop(0))
+        tracemalloc.start()
+        await ear.commit()
+        return tracemalloc.get_traced_memory()[1]
+
+    try:
+        peak = asyncio.run(exchange())
+    finally:
+        tracemalloc.stop()
+    recorder.close()
+    assert entries(store) == [["user: Hello", "assistant: " + "a" * 10_000]]
+    assert peak < size / 2
 
 
 def test_what_was_left_out_of_a_message_is_redacted_too(store):

@@ -12,13 +12,14 @@ from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
-from everlog.protocols.shapes import Record, loads, record, string
+from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.identity import identify, opaque
 from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
+from everlog.surfaces.proxy.recording.room import MOST_SAID
 
 LONGEST_SESSION = 160
 """Characters of a session's name that leave room for the client's name before it and a number behind it, in a key."""
@@ -31,6 +32,12 @@ def body_of(data: bytes) -> Record | None:
     except UnicodeDecodeError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def is_too_long(body: Record) -> bool:
+    """Return whether a request says more messages, and parts of them, than a conversation has."""
+    said = [one for name in ("messages", "input") for one in array(body.get(name))]
+    return len(said) + sum(len(array(one.get("content"))) for one in said if isinstance(one, dict)) > MOST_SAID
 
 
 def parse_exchange(

@@ -33,10 +33,11 @@ from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, is_too_long, parse_answer, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.room import LARGE, MOST_HELD, STEP, Room
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
@@ -52,9 +53,6 @@ T = TypeVar("T")
 THREADS = 4
 WAITING = 256
 """Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
-
-MOST_HEARD = 256 * 2**20
-"""Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
 
 HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
 
@@ -81,6 +79,7 @@ class Recorder:
         redact: Callable[[Message], Message],
         aliases: Mapping[str, Sequence[str]] | None = None,
         waiting: int = WAITING,
+        held_bytes: int = MOST_HELD,
         keeps: bool = True,
         noted: Callable[[Requested], None] | None = None,
         pruning: Pruning | None = None,
@@ -94,6 +93,7 @@ class Recorder:
             redact: applied to each message before it is stored.
             aliases: further names of headers that say who asks, by field.
             waiting: how many requests and answers may wait for a thread.
+            held_bytes: how much of them may be held at a time, by all together.
             keeps: whether exchanges are kept; if not, only what was used under keys is.
             noted: told what each request was, in a thread, when all is done.
             pruning: forgets what old requests were.
@@ -111,9 +111,11 @@ class Recorder:
         self._tenant, self._caller = tenant, caller
         self.waiting = 0
         """Requests and answers that are worked on, or wait for it."""
+        self.room = Room(held_bytes)
         self._most = waiting
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="everlog-record-large")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
         """Return who hears an exchange; None where the client wants it kept nowhere.
@@ -135,12 +137,14 @@ class Recorder:
         controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self.waiting >= self._most:
+        if self.waiting >= self._most or not self.room.has(len(incoming.body)):
             self.counts["refused"] += 1
-            raise Busy("too many exchanges wait to be recorded; this one is not")
-        return Exchange(
+            raise Busy("too many exchanges wait to be recorded, or too large ones; this one is not")
+        exchange = Exchange(
             self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
         )
+        self.room.enter(exchange)
+        return exchange
 
     def restore(
         self, incoming: Incoming, protocol: str, body: Record, *, tenant: str, caller: Caller
@@ -151,11 +155,11 @@ class Recorder:
         messages = [message for said in given.parse_history(body) for message in said.messages]
         return self.store.read(tenant, partial(restored, request=request, messages=messages))
 
-    def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Do something in a thread."""
+    def begin(self, act: Callable[[], T], size_bytes: int = 0) -> Future[T]:
+        """Do something in a thread; with so much that it takes long, one after the other."""
         with self._lock:
             self.waiting += 1
-        return self._pool.submit(self._run, act)
+        return (self._pool if size_bytes < LARGE else self._large).submit(self._run, act)
 
     def _run(self, act: Callable[[], T]) -> T:
         try:
@@ -166,7 +170,8 @@ class Recorder:
 
     def close(self) -> None:
         """Finish what is under way; while nothing can be kept, what still waits for its turn is given up."""
-        self._pool.shutdown(wait=True, cancel_futures=not self.standing.is_well)
+        for pool in (self._large, self._pool):
+            pool.shutdown(wait=True, cancel_futures=not self.standing.is_well)
 
 
 class Exchange:
@@ -198,7 +203,9 @@ class Exchange:
         self._pieces: list[bytes] = []
         self._size = 0
         self._is_unread = False
-        self._heard = recorder.begin(self._hear)
+        self._is_too_much = False
+        """Whether there was no room for all of the answer; nothing of it is kept then."""
+        self._heard = recorder.begin(self._hear, len(incoming.body))
 
     def head(self, status: int, headers: Headers) -> None:
         """Hear how the answer begins."""
@@ -212,6 +219,8 @@ class Exchange:
         return ((b"x-everlog-request-id", self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
+        if self._is_too_much:
+            return NOT_KEPT
         if not self._heard.done():
             return self._recorder.standing.said
         if self._heard.exception() is not None:
@@ -237,9 +246,7 @@ class Exchange:
             return len(data)
         if not self._size and self._terminal is None and begins_as_stream(data):  # whatever its type says
             self._terminal = Terminal(self._format.name)
-        self._size += len(data)
-        if self._size <= MOST_HEARD:
-            self._pieces.append(data)
+        self._take(data)
         if not self._controls.keeps:
             return len(data)
         if self._terminal is None:
@@ -247,6 +254,20 @@ class Exchange:
         free = self._terminal.feed(data)
         self.whole = self._terminal.is_whole
         return free
+
+    def _take(self, data: bytes) -> None:
+        """Hold a piece to be read, as long as there is room for all of them."""
+        before, self._size = self._size, self._size + len(data)
+        if self._size // STEP > before // STEP and not self._is_too_much:
+            self._is_too_much = not self._recorder.room.has(max(STEP, len(data)))
+        self._pieces = [] if self._is_too_much else self._pieces
+        if not self._is_too_much:
+            self._pieces.append(data)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of the request and of the answer is held."""
+        return len(self._incoming.body) + (0 if self._is_too_much else self._size)
 
     async def commit(self) -> None:
         """Keep the exchange."""
@@ -264,8 +285,8 @@ class Exchange:
         what = "failed"
         act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
-            self._is_unread = self._is_unread or (is_answered and self._is_lost)
+            what = (await asyncio.wrap_future(self._recorder.begin(act, self.held_bytes))).decision
+            self._is_unread = self._is_unread or self._is_too_much or (is_answered and self._is_lost)
         finally:
             self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
 
@@ -274,7 +295,7 @@ class Exchange:
         recorder = self._recorder
         data = readable(self._incoming) if self._controls.keeps else None
         body = None if data is None else body_of(data)
-        if body is None:
+        if body is None or is_too_long(body):
             return None
         request = parse_exchange(
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
@@ -292,7 +313,7 @@ class Exchange:
             is_heard = self._heard.exception() is None
             heard = self._heard.result() if is_heard else self._hear()  # what failed it may be back by now
             answer = None
-            if is_answered and self._is_good and self._size <= MOST_HEARD:
+            if is_answered and self._is_good and not self._is_too_much:
                 answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
             was = self._written(heard, answer)
         if recorder.noted is not None:
@@ -340,9 +361,9 @@ class Exchange:
 
     def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
         """Return the answer as far as it came; None where it is none that belongs to the conversation."""
-        heard = b"".join(self._pieces)
+        pieces, self._pieces = self._pieces, []
         if self._terminal is None:
-            body = body_of(heard)
+            body = body_of(b"".join(pieces))
             if body is None:
                 self._is_unread = is_whole
                 return Answer(state=TurnState.ABORTED)
@@ -350,9 +371,11 @@ class Exchange:
                 return None
             reply = self._format.parse_reply(body)
             return parse_answer(reply, is_whole=is_whole, is_stored=is_stored, provider=self._provider)
-        stream = self._format.stream()
-        for event in Frames().feed(heard):
-            stream.feed(event)
+        stream, frames = self._format.stream(), Frames()
+        pieces.reverse()
+        while pieces:
+            for event in frames.feed(pieces.pop()):
+                stream.feed(event)
         reply = stream.reply()
         is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
         return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=self._provider)
