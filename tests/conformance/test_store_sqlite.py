@@ -1,5 +1,6 @@
 """SQLite: the writer thread, forks, other processes on the same file, and disks that refuse."""
 
+import gc
 import os
 import signal
 import sqlite3
@@ -9,8 +10,11 @@ import tempfile
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +32,30 @@ ROOT = Path(__file__).parents[2]
 def store(tmp_path: Path) -> Iterator[Store]:
     with open_store(tmp_path / "everlog.db") as store:
         yield store
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_unit_was_given_is_let_go_when_it_is_over(store, fails):
+    class Large:
+        """Something that a unit writes."""
+
+    def unit(unit: Unit, large: Large) -> None:
+        if fails:
+            raise Conflict(f"{unit.tenant} is taken by {large is None}")
+
+    def written() -> None:
+        large = Large()
+        weakref.finalize(large, gone.set)
+        with suppress(Conflict):
+            store.write("ada", partial(unit, large=large), name="put")
+
+    gone = threading.Event()
+    gc.disable()
+    try:
+        written()
+        assert gone.wait(10)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("ending", ["deleted", "replaced"])

@@ -64,10 +64,11 @@ class Awaited(Generic[T]):
         with self._done:
             if self._error is None:
                 return self._result
+            error, self._error = self._error, None
             try:
-                raise self._error
+                raise error
             finally:
-                del self  # the error holds this frame
+                del error  # it holds this frame, and those in which this unit stands: none of them may hold it
 
 
 class Promised(Generic[T]):

@@ -106,6 +106,7 @@ class Writer:
                 return
             with self._busy:
                 self._run_group(job)
+            del job  # until the next comes, what it was given would stay
 
     def _run_group(self, first: Job[Any]) -> None:
         raw = self._begun([first])

@@ -1,7 +1,6 @@
 """The recorder's ear: what it hears of an exchange is kept, the same streamed or not, and never in the way."""
 
 import asyncio
-import gc
 import gzip
 import json
 import threading
@@ -393,9 +392,11 @@ def test_more_bytes_of_requests_than_there_is_room_for_are_not_heard_and_counted
         for ear in (first, second, small):
             await ear.leave("upstream")
 
+        third = listen(recorder, large)
+        assert [ear.held_bytes for ear in (first, second)] == [0, 0]
+        await third.leave("upstream")
+
     asyncio.run(exchanges())
-    gc.collect()
-    asyncio.run(listen(recorder, large).leave("upstream"))
     recorder.close()
     assert recorder.counts == {"refused": 1, "nothing": 4}
 

@@ -289,6 +289,7 @@ class Exchange:
             self._is_unread = self._is_unread or self._is_too_much or (is_answered and self._is_lost)
         finally:
             self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
+            self._incoming, self._pieces, self._size = replace(self._incoming, body=b""), [], 0
 
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
