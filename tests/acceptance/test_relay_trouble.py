@@ -196,8 +196,8 @@ class Patient:
     def attend(self, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
         begin = recorder.begin
 
-        def begun(act: Callable[[], Any]) -> Future[Any]:
-            self.begun.append(begin(act))
+        def begun(act: Callable[[], Any], size_bytes: int = 0) -> Future[Any]:
+            self.begun.append(begin(act, size_bytes))
             return self.begun[-1]
 
         monkeypatch.setattr(recorder, "begin", begun)
