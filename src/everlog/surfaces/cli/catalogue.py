@@ -49,7 +49,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
         Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
         Command("restore", "copies:restore", "Make a database from a backup."),
-        Command("config show", "settings:show", "Print all settings of the proxy, and who says so."),
+        Command("config show", "settings:show", "Print the settings of the proxy, and who says so."),
         Command("db upgrade", "upgrade:upgrade", "Make or upgrade the tables of a server's database."),
     ),
     "Protect": (
