@@ -1,36 +1,54 @@
 """Commands about settings: config show."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import typer
 
-from everlog.surfaces import config
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import note
 from everlog.surfaces.cli.output import array, table
+from everlog.surfaces.config import Settings
+from everlog.surfaces.proxy.configured import Configured, Value
+from everlog.surfaces.proxy.running import asked
 
 
 def show(context: typer.Context) -> None:
-    """Print all settings of the proxy, and who says so.
+    """Print all settings, and who says so.
 
-    Of secrets the beginning is shown.
+    That is an option, a variable, the file of settings, or nobody. Database and tenant are those of every command, all else is
+    about the proxy. Of secrets the beginning is shown.
 
     Examples:
       everlog config show
       EVERLOG_CONFIG=everlog.yaml everlog config show --json
     """
     here = session.of(context)
-    found, path = config.proxy(here.settings)
+    settings = here.settings
+    found, path = asked(settings)
+    values = list(_values(found, settings))
     if here.json:
-        array({"key": one.key, "value": _plain(one.value), "named_by": one.named_by} for one in found.values())
+        array({"key": one.key, "value": _plain(one.value), "named_by": one.named_by} for one in values)
         return
-    rows = [(one.key, one.named_by, json.dumps(_plain(one.value), ensure_ascii=False)) for one in found.values()]
+    rows = [(one.key, one.named_by, json.dumps(_plain(one.value), ensure_ascii=False)) for one in values]
     table(("KEY", "SAID BY", "VALUE"), rows)
     if path is None:
         note("there is no file of settings; everlog.example.yaml shows one")
     for name in found.waiting:
         note(f"{name} is read and checked; it acts where facts are learned, which this version does not do")
+
+
+def _values(found: Configured, settings: Settings) -> Iterator[Value]:
+    """Yield all keys, with the database and the tenant that are meant, whoever names them."""
+    meant = {
+        "memory.database_path": (settings.shown, settings.named_by),
+        "memory.tenant": (settings.tenant, settings.tenant_named_by),
+    }
+    for one in found.values():
+        value, named_by = meant.get(one.key, (one.value, one.named_by))
+        yield replace(one, value=value, named_by=named_by)
 
 
 def _plain(value: object) -> Any:

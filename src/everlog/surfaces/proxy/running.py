@@ -1,17 +1,21 @@
 """The proxy as its settings want it: relay, door and recorder, on one database or on none."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from everlog.access import LOOPBACK, Principal, keys
 from everlog.conversation.database import Everlog
 from everlog.conversation.exchange_values import Caller
 from everlog.errors import Mistake
-from everlog.surfaces import config
-from everlog.surfaces.cli.session import Session
+from everlog.surfaces import config, opening
+from everlog.surfaces.config import Settings
+from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.configured import Configured
+from everlog.surfaces.proxy.configured import Configured, configured
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.hearing import Ear
 from everlog.surfaces.proxy.incoming import Incoming
@@ -19,9 +23,6 @@ from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import Site
 from everlog.surfaces.proxy.recording import Recorder
-
-DEFAULT = "the default"
-"""What names a database that nobody names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +88,26 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
     return Front(app, door=door, site=site)
 
 
-def placed(here: Session, found: Configured) -> Session:
-    """Return a session on the database and in the tenant that the file of settings names, where nobody else names one."""
-    settings, said = here.settings, found.proxy.memory
-    return here.over(
-        db=said.database_path if settings.named_by == DEFAULT else None,
-        tenant=said.tenant if settings.tenant == config.DEFAULT_TENANT else None,
-    )
+def asked(
+    settings: Settings, *, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[Configured, Path | None]:
+    """Return what options, environment and file say of the proxy, and the file.
+
+    Args:
+        settings: what is said of the database.
+        given: options of the command by key, such as `server.port`; None is not said.
+        environment: the variables.
+
+    Raises:
+        Mistake: something is unknown, or not of its kind.
+    """
+    path, held = config.held(settings, environment)
+    return configured(file=held, path=str(path), environment=environment, given=given), path
 
 
-def configured() -> Front:
-    """Return the proxy that the environment and its file of settings ask for."""
-    here = Session()
-    found, _ = config.proxy(here.settings)
-    return running(found, lambda: placed(here, found).open(create=True))
+def from_environment() -> Front:
+    """Return the proxy that the environment and its file of settings ask for, and begin its lines of the log."""
+    settings = config.settings()
+    found, _ = asked(settings)
+    lines.begin_in_a_server(found.proxy.server.log_level, found.proxy.server.log_format)
+    return running(found, lambda: opening.opened(settings, create=True))
