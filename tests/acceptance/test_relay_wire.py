@@ -20,6 +20,7 @@ import pytest
 
 from tests.acceptance.cli import ENVIRONMENT, Everlog, finish
 from tests.acceptance.proxies import Proxy, serving
+from tests.quick import Quick
 from tests.unit.chat.servers import BEGUN, RawServer, chunk
 
 FIRST, SECOND = b'data: {"id":"1"}\n\n', b"data: [DONE]\n\n"
@@ -190,14 +191,16 @@ def test_a_connection_is_used_again_after_errors_of_ours(proxy: Proxy):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_ends_when_the_answers_under_way_have_ended(server: Lines, tmp_path: Path, number: int):
+def test_told_to_stop_it_ends_when_the_answers_under_way_have_ended(
+    server: Lines, quick: Quick, tmp_path: Path, number: int
+):
     def act(line: Any) -> None:
         line.sendall(BEGUN + chunk(FIRST))
         assert stopped.wait(20)
         line.sendall(chunk(SECOND) + b"0\r\n\r\n")
 
     server.now, stopped = act, threading.Event()
-    with serving(server.url, tmp_path) as proxy:
+    with serving(server.url, tmp_path, program=[quick.program]) as proxy:
         connection = connect(proxy)
         connection.request("POST", "/v1/chat/completions", b"{}")
         response = connection.getresponse()
