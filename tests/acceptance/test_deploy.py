@@ -19,7 +19,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from everlog import open as open_log
-from everlog.surfaces.proxy.schema import Server
+from everlog.surfaces.proxy.settings.schema import Server
 from tests.acceptance.cli import ROOT, Everlog
 from tests.postgres import PostgresDatabase, free_port, hand_over, identity
 

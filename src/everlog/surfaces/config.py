@@ -1,6 +1,6 @@
 """What the environment, the files it names, and the options of a command say: which database, whose threads, which keys.
 
-Read here and in `models.py`, and nowhere else. An option wins over the environment, that over the file of settings, and the file over what is
+Read here and in what builds on it. An option wins over the environment, that over the file of settings, and the file over what is
 usual; a key file wins over a key in the environment.
 
 | variable | option | says |
@@ -13,7 +13,7 @@ usual; a key file wins over a key in the environment.
 | `EVERLOG_CONFIG` | | a file of settings, YAML or TOML; else `everlog.yaml` or `everlog.toml` beside the database that is named, else here |
 | `EVERLOG_COMPACTOR` | `--compactor` | what answers the pump; else the file's `model` in `[compactor]`, else `extractive` |
 | `EVERLOG_REQUIRED_PROTOCOL` | | the only protocol in which models may be asked; else the file's `required_protocol` |
-| `EVERLOG_UPSTREAM` | `--upstream` | the base URL of the server before which the proxy stands; more in `proxy/configured.py` |
+| `EVERLOG_UPSTREAM` | `--upstream` | the base URL of the server before which the proxy stands; more in `proxy/settings/configured.py` |
 | `EVERLOG_MODEL` | `--model` | whom `everlog chat` talks with; else the file's `model` in `[chat]` |
 """
 

@@ -1,6 +1,6 @@
 """Which models a command asks, how they are reached, and what they are shown: options, then the environment, then the file.
 
-In the file, here as TOML (what it says of the proxy is in `proxy/schema.py`):
+In the file, here as TOML (what it says of the proxy is in `proxy/settings/schema.py`):
 
     required_protocol = "chat_completions"
 

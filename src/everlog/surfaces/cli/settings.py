@@ -11,8 +11,8 @@ from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import note
 from everlog.surfaces.cli.output import array, table
 from everlog.surfaces.config import Settings
-from everlog.surfaces.proxy.configured import Configured, Value
 from everlog.surfaces.proxy.running import asked
+from everlog.surfaces.proxy.settings.configured import Configured, Value
 
 
 def show(context: typer.Context) -> None:

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
-from everlog.conversation.exchange_values import Caller
 from everlog.errors import Mistake
 from everlog.surfaces import config, opening
 from everlog.surfaces.config import Settings
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.configured import Configured, configured
 from everlog.surfaces.proxy.front import Front
-from everlog.surfaces.proxy.hearing import Ear
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.relay.hearing import Ear
+from everlog.surfaces.proxy.settings.configured import Configured, configured
+from everlog.surfaces.proxy.settings.options import Options
 
 
 @dataclass(frozen=True, slots=True)
