@@ -1,7 +1,7 @@
 """Every store there is: SQLite and PostgreSQL, plain and encrypted.
 
-On PostgreSQL, which takes most of the time, a test of a layer above the store runs in one of the two forms, now plain and
-now encrypted; in a long run in both.
+A test of a layer above the store runs on SQLite plain, and beside that on PostgreSQL encrypted, or on SQLite encrypted and
+PostgreSQL plain, by its name; in a long run on all four.
 
 What must hold in each of them takes `store`; what needs a second opening of the same database, as another process would
 have, takes `database` and calls `open()`. Both start empty: no tenant, no thread. A test that needs an empty place
@@ -74,17 +74,17 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
             yield database
 
 
-ON_A_SERVER = ["postgresql-plain", "postgresql-encrypted"]
+BESIDE = (["postgresql-encrypted"], ["sqlite-encrypted", "postgresql-plain"])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave one form of each test on PostgreSQL to long runs, by the test's name; tests of the store itself take both."""
+    """Leave what does not run beside SQLite plain to long runs; tests of the store itself run on all."""
     for item in items:
         if not isinstance(item, pytest.Function) or not item.path.is_relative_to(HERE) or is_of_the_store(item):
             continue
         form = getattr(item, "callspec", None) and item.callspec.params.get("database")
-        if form in ON_A_SERVER and ON_A_SERVER.index(form) != zlib.crc32(item.function.__name__.encode()) % 2:
+        if form in BESIDE[zlib.crc32(item.function.__name__.encode()) % 2]:
             item.add_marker(pytest.mark.long)
 
 
