@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks._sheet import Sheet, percentile
 from everlog.testing.upstream import Answer, Upstream
+from tests.acceptance.cli import Everlog
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
@@ -22,10 +23,10 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str):
-    ran = run("--quick", name)
-    rows = [line for line in ran.stdout.splitlines() if line.startswith(f"{name} ")]
-    assert ran.returncode == 0, ran.stderr
+def test_each_benchmark_runs_in_its_short_form_and_judges_nothing(name: str, everlog: Everlog):
+    ran = everlog.at(ROOT)("--quick", module=f"benchmarks.{name}", PYTHONWARNINGS="error")
+    rows = [line for line in ran.text.splitlines() if line.startswith(f"{name} ")]
+    assert ran.status == 0, ran.err
     assert rows
     assert not [row for row in rows if row.endswith((" ok", "MISSED"))]
 

@@ -106,7 +106,11 @@ def test_it_says_that_it_lives_is_ready_and_what_it_has(proxy: Proxy):
     assert json.loads(proxy.ask("/readyz").body) == {"ready": True, "missing": []}
     health = json.loads(proxy.ask("/health").body)
     assert (health["status"], health["version"], health["memory"]) == ("ok", everlog.__version__, True)
-    assert {"learning", "embeddings", "fts", "mode"} < set(health)
+    assert {"learning", "embeddings", "mode"} < set(health)
+    assert health["fts"] is True
+    proxy.home.thread("x").append("user", "The herring came early.")
+    proxy.home.thread("x").pump()
+    assert json.loads(proxy.ask("/everlog/v1/threads/x/search?q=herring").body)["hits"]
 
 
 def test_it_says_what_it_is_not_ready_for(proxy: Proxy):
@@ -233,6 +237,21 @@ def test_no_path_is_a_label(method: str, path: str, expected: tuple[str, str]):
     assert label(method, path) == expected
 
 
+def test_in_a_server_of_somebody_else_lines_begin_unless_its_program_says_where_they_go(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ours, everything = logging.getLogger("everlog"), logging.getLogger()
+    for logger in (ours, everything):
+        monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(ours, "level", logging.NOTSET)
+    lines.begin_in_a_server("warning", "json")
+    assert [type(one.formatter) for one in ours.handlers] == [lines.Lines]
+    assert ours.level == logging.WARNING
+    ours.handlers[:], everything.handlers[:] = [], [logging.NullHandler()]
+    lines.begin_in_a_server("debug", "json")
+    assert (ours.handlers, ours.level) == ([], logging.WARNING)
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
     proxy: Proxy, form: Any, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +262,7 @@ def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
         for field, value in (("handlers", []), ("level", logging.NOTSET), ("propagate", True)):
             monkeypatch.setattr(logger, field, value)
     lines.begin("debug", form, written)
+    lines.adopt("uvicorn.error")
     try:
         int(SECRET)
     except ValueError:

@@ -124,7 +124,7 @@ class Site:
             "memory": keeps,
             "learning": False,
             "embeddings": False,
-            "fts": False,
+            "fts": self.store is not None,
         }
 
     def _context(self, headers: Headers, principal: Principal) -> dict[str, JSON]:

@@ -1,9 +1,12 @@
 """The proxy as its settings want it: relay, door and recorder, on one database or on none."""
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from everlog import access
 from everlog.access import LOOPBACK, Principal, keys
@@ -12,8 +15,9 @@ from everlog.conversation.database import Everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
 from everlog.protocols.shapes import Record
-from everlog.surfaces import config
-from everlog.surfaces.cli.session import Session
+from everlog.surfaces import config, opening
+from everlog.surfaces.config import Settings
+from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front
@@ -26,13 +30,10 @@ from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
 from everlog.surfaces.proxy.relay.translated import COUNTS
-from everlog.surfaces.proxy.settings.configured import Configured
+from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
 log = logging.getLogger(__name__)
-
-DEFAULT = "the default"
-"""What names a database that nobody names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +125,26 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
     return Front(app, door=door, site=site)
 
 
-def placed(here: Session, found: Configured) -> Session:
-    """Return a session on the database and in the tenant that the file of settings names, where nobody else names one."""
-    settings, said = here.settings, found.proxy.memory
-    return here.over(
-        db=said.database_path if settings.named_by == DEFAULT else None,
-        tenant=said.tenant if settings.tenant == config.DEFAULT_TENANT else None,
-    )
+def asked(
+    settings: Settings, *, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[Configured, Path | None]:
+    """Return what options, environment and file say of the proxy, and the file.
+
+    Args:
+        settings: what is said of the database.
+        given: options of the command by key, such as `server.port`; None is not said.
+        environment: the variables.
+
+    Raises:
+        Mistake: something is unknown, or not of its kind.
+    """
+    path, held = config.held(settings, environment)
+    return configured(file=held, path=str(path), environment=environment, given=given), path
 
 
-def configured() -> Front:
-    """Return the proxy that the environment and its file of settings ask for."""
-    here = Session()
-    found, _ = config.proxy(here.settings)
-    return running(found, lambda: placed(here, found).open(create=True))
+def from_environment() -> Front:
+    """Return the proxy that the environment and its file of settings ask for, and begin its lines of the log."""
+    settings = config.settings()
+    found, _ = asked(settings)
+    lines.begin_in_a_server(found.proxy.server.log_level, found.proxy.server.log_format)
+    return running(found, lambda: opening.opened(settings, create=True))
