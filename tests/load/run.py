@@ -21,7 +21,7 @@ from tests.load.serving import Sample, Server
 from tests.load.tries import Try
 
 KILLS_WITHIN = 0.55
-"""The share of a run in which the proxy is killed; in the rest it lives, so that one sees whether it grows."""
+"""The share of a run in which the proxy is killed, but for its starts; in the rest one sees whether it grows."""
 
 LAST_WORDS_S = 20
 """How long clients may take for their last answers."""
@@ -119,7 +119,7 @@ async def _talk(
         watch = asyncio.create_task(_watch(server, clients, began, say))
         try:
             for n in range(kills):
-                await asyncio.sleep(began + seconds * KILLS_WITHIN * (n + 1) / (kills + 1) - time.monotonic())
+                await asyncio.sleep(seconds * KILLS_WITHIN / (kills + 1))  # from when it takes requests
                 pages.update(await _page(server))
                 say(f"kill -9, {n + 1} of {kills}")
                 await server.kill()
