@@ -169,6 +169,20 @@ def test_an_answer_that_was_kept_since_the_next_request_was_placed_is_kept_once(
     assert len(entries(store)) == (2 if before else 1)
 
 
+def test_an_answer_that_was_kept_since_is_not_appended_to_a_thread_that_shows_less(store):
+    """Where a person left before a first answer, a thread shows the question alone."""
+
+    def alone(*texts: str) -> Request:
+        return replace(asked(*texts, request=new_id(store.clock)), caller=Caller(is_one_person=True))
+
+    keep(store, alone("Why?"), Answer(state=TurnState.ABORTED))
+    quick, later = alone("Why?"), alone("Why?", "Because", "And?")
+    early, late = placed(store, quick), placed(store, later)
+    record(store, "t", quick, told("Because"), redact=lambda message: message, presence=early)
+    record(store, "t", later, told("So"), redact=lambda message: message, presence=late)
+    assert entries(store) == [["Why?"], ["Why?", "Because", "And?", "So"]]
+
+
 def test_what_goes_on_from_a_response_that_was_kept_since_it_was_placed_is_in_its_thread(store):
     first = asked("Hello", request=new_id(store.clock))
     second = asked("And?", request=new_id(store.clock), after="resp_1")

@@ -100,10 +100,10 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
     principal = principal_of(unit, request)
-    if placed.thread is None or placed.forks_at is not None:
-        _make_sure_of(unit, placed, principal)
-        if (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
-            return Recorded(decision="nothing", thread=kept, said=0)
+    _make_sure_of(unit, placed, principal)
+    is_apart = placed.thread is None or placed.forks_at is not None
+    if is_apart and (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
+        return Recorded(decision="nothing", thread=kept, said=0)
     thread = _thread(unit, placed, principal, request.session)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
@@ -123,7 +123,7 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
 
 
 def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:
-    """Make sure that what a thread or a fork is to be made for still stands nowhere.
+    """Make sure that what stood nowhere when it was looked for still stands nowhere.
 
     A client whose answer was not held long enough asks on before it is kept.
 
