@@ -16,6 +16,7 @@ import everlog
 from everlog.access import Principal
 from everlog.conversation.database import Everlog
 from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, UnknownThread
+from everlog.protocols.shapes import encoded
 from everlog.store import Store
 from everlog.surfaces.api.document import PREFIX, document, page
 from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
@@ -69,7 +70,7 @@ class Api:
                 return _of(error)
             if isinstance(found, Iterator):
                 return StreamingResponse(found, media_type="application/jsonl")
-            return Response(msgspec.json.encode(found), media_type="application/json")
+            return Response(_rendered(found), media_type="application/json")
 
         return answer
 
@@ -94,6 +95,13 @@ async def _asked(request: Request) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise Mistake("the body is a JSON object")
     return found
+
+
+def _rendered(found: Any) -> bytes:
+    try:
+        return msgspec.json.encode(found)
+    except UnicodeEncodeError:  # half of a surrogate pair, which somebody said
+        return encoded(msgspec.to_builtins(found))
 
 
 def _of(error: EverlogError) -> Response:
