@@ -116,5 +116,5 @@ def test_another_address_than_the_loopback_needs_a_key_first(stage: Stage, home:
     done = home("serve", "--upstream", stage.upstream.url, "--host", "0.0.0.0", "--port", 0)
     assert (done.status, done.out) == (2, b"")
     assert done.err == (
-        "everlog: nobody could ask: 0.0.0.0 needs keys, and there is none; make one by `everlog keys create`\n"
+        "everlog: nobody could ask: 0.0.0.0 needs keys, and there is none that opens; make one by `everlog keys create`\n"
     )

@@ -93,9 +93,12 @@ def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
 
 def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
-    if needs_keys and not memory.store.read(memory.name, keys):
+    now = memory.store.clock.now()
+    if needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
         host = found.proxy.server.host
-        raise Mistake(f"nobody could ask: {host} needs keys, and there is none; make one by `everlog keys create`")
+        raise Mistake(
+            f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
+        )
     door = Door(memory.store, local=None if needs_keys else local)
     recorder = Recorder(
         memory.store,
