@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
@@ -26,6 +28,9 @@ AT_ONCE = 8
 
 MOST_ASKED = 1_000_000
 """Bytes of a body that are taken."""
+
+LINES = 64
+"""Lines of an answer that are sent at once."""
 
 _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_error", 503: "api_error"}
 
@@ -49,6 +54,10 @@ class Api:
             exception_handlers={404: _missing, 405: _missing},
         )
 
+    async def start(self) -> None:
+        """Load what the first request would load: it takes longer than others should wait."""
+        await anyio.lowlevel.checkpoint()
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request; `scope["everlog.principal"]` is whoever asks."""
         await self._app(scope, receive, send)
@@ -61,17 +70,29 @@ class Api:
             try:
                 asked: Any = msgspec.convert(await _asked(request), one.asks, strict=False)
                 home = Home(Everlog(self._store, tenant=principal.tenant), principal)
-                act = partial(one.act, home, request.path_params, asked)
+                act = partial(_found, one, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
             except msgspec.ValidationError as error:
                 return _fault(400, str(error), "invalid")
             except EverlogError as error:
                 return _of(error)
-            if isinstance(found, Iterator):
-                return StreamingResponse(found, media_type="application/jsonl")
-            return Response(msgspec.json.encode(found), media_type="application/json")
+            if isinstance(found, bytes):
+                return Response(found, media_type="application/json")
+            return StreamingResponse(found, media_type="application/jsonl")
 
         return answer
+
+
+def _found(one: Operation, home: Home, path: Mapping[str, str], asked: Any) -> bytes | Iterator[bytes]:
+    """Do what is asked for; return what was found as it is sent, in one piece, or in as many as there are."""
+    found = one.act(home, path, asked)
+    return _gathered(found) if isinstance(found, Iterator) else msgspec.json.encode(found)
+
+
+def _gathered(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines together: each piece that is sent is a change of threads."""
+    while some := list(islice(lines, LINES)):
+        yield b"".join(some)
 
 
 async def _asked(request: Request) -> Mapping[str, Any]:

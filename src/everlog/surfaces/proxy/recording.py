@@ -169,7 +169,7 @@ class Exchange:
         self._status: int | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._heard = recorder.begin(self._hear)
+        self._heard: Future[Heard | None] = recorder.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> Headers:
         """Hear how the answer begins."""
@@ -242,6 +242,7 @@ class Exchange:
     def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
+        self._heard = Future()  # a long history is let go in this thread, not on the event loop
         recorder = self._recorder
         answer = None
         if is_answered and self._is_good and self._size <= MOST_HEARD:
