@@ -166,11 +166,12 @@ class Talk:
     async def ask(self, session: aiohttp.ClientSession, url: str, *, size: int, stream: bool = False) -> str:
         """Ask a question of some bytes; return the answer."""
         question = {"role": "user", "content": words(self.name + len(self.history), size)}
-        body = json.dumps({"model": "m-1", "stream": stream, "messages": [*self.history, question]}).encode()
+        asked = {"model": "m-1", "stream": stream, "messages": [*self.history, question]}
         headers = {"x-everlog-session-id": self.session} if self.session else {}
-        async with session.post(url + PATH, data=body, headers=headers) as response:
-            said = text_of(await response.read(), stream=stream)
-        assert response.status == 200, said
+        async with session.post(url + PATH, data=json.dumps(asked).encode(), headers=headers) as response:
+            body = await response.read()
+        assert response.status == 200, body
+        said = text_of(body, stream=stream)
         self.history += [question, {"role": "assistant", "content": said}]
         return said
 

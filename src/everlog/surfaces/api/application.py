@@ -1,6 +1,6 @@
 """The interface as an ASGI application, for whoever has been let in already."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -32,6 +32,11 @@ MOST_ASKED = 1_000_000
 LINES = 64
 """Lines of an answer that are sent at once."""
 
+PIECE = 256 * 1024
+"""Bytes of an answer that are sent at once."""
+
+JSON, JSON_LINES = "application/json", "application/jsonl"
+
 _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_error", 503: "api_error"}
 
 
@@ -47,7 +52,7 @@ class Api:
         self._app = Starlette(
             routes=[
                 *routes,
-                Route(f"{PREFIX}/openapi.json", _given(Response(described, media_type="application/json"))),
+                Route(f"{PREFIX}/openapi.json", _given(Response(described, media_type=JSON))),
                 Route(PREFIX, _given(HTMLResponse(shown))),
                 Route(f"{PREFIX}/", _given(HTMLResponse(shown))),
             ],
@@ -76,9 +81,7 @@ class Api:
                 return _fault(400, str(error), "invalid")
             except EverlogError as error:
                 return _of(error)
-            if isinstance(found, bytes):
-                return Response(found, media_type="application/json")
-            return StreamingResponse(found, media_type="application/jsonl")
+            return _whole(found) if isinstance(found, bytes) else StreamingResponse(found, media_type=JSON_LINES)
 
         return answer
 
@@ -93,6 +96,19 @@ def _gathered(lines: Iterator[bytes]) -> Iterator[bytes]:
     """Yield lines together: each piece that is sent is a change of threads."""
     while some := list(islice(lines, LINES)):
         yield b"".join(some)
+
+
+def _whole(found: bytes) -> Response:
+    """Return an answer of one piece; if it is large, sent so that others have their turns meanwhile."""
+    if len(found) <= PIECE:
+        return Response(found, media_type=JSON)
+    return StreamingResponse(_pieces(found), media_type=JSON, headers={"content-length": str(len(found))})
+
+
+async def _pieces(found: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(found), PIECE):
+        yield found[start : start + PIECE]
+        await anyio.lowlevel.checkpoint()
 
 
 async def _asked(request: Request) -> Mapping[str, Any]:
@@ -127,7 +143,7 @@ def _of(error: EverlogError) -> Response:
 
 def _fault(status: int, message: str, code: str) -> Response:
     body = {"error": {"message": message, "type": _SAID[status], "param": None, "code": code}}
-    return Response(msgspec.json.encode(body), status, media_type="application/json")
+    return Response(msgspec.json.encode(body), status, media_type=JSON)
 
 
 async def _missing(request: Request, error: Exception) -> Response:  # noqa: ARG001 -- what a handler is given
