@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import threading
+import weakref
 import zlib
 from dataclasses import replace
 from functools import partial
@@ -97,6 +98,23 @@ def turn_rows(store) -> list:
         for thread in store.read("t", log.listed)
         for row in store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
     ]
+
+
+def test_a_history_is_let_go_in_a_thread_and_not_on_the_event_loop(recorder):
+    threads: list[str] = []
+
+    async def exchange() -> None:
+        ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+        heard = await asyncio.wrap_future(ear._heard)
+        weakref.finalize(heard.presence, lambda: threads.append(threading.current_thread().name))
+        del heard
+        ear.head(200, JSON)
+        ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
+        await ear.commit()
+
+    asyncio.run(exchange())
+    [name] = threads
+    assert name.startswith("everlog-record")
 
 
 answers = st.builds(

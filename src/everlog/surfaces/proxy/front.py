@@ -39,6 +39,8 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""
         if scope["type"] != "http":
+            if self._api is not None:
+                await self._api.start()
             await self._app(scope, receive, send)
             return
         meter = Meter(receive, send)

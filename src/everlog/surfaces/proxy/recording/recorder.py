@@ -197,8 +197,11 @@ class Exchange:
         self._status: int | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._is_unread = False
-        self._heard = recorder.begin(self._hear)
+        self._is_unread = self._is_unreadable = False
+        """Whether the answer, or the request, came in a form that is not known."""
+        self._known: Headers | None = None
+        """What can be told of where the request belongs, as soon as that is known."""
+        self._heard: Future[Heard | None] = recorder.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> None:
         """Hear how the answer begins."""
@@ -212,24 +215,15 @@ class Exchange:
         return ((b"x-everlog-request-id", self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
-        if not self._heard.done():
-            return self._recorder.standing.said
-        if self._heard.exception() is not None:
-            return NOT_KEPT
-        heard = self._heard.result()
-        if heard is None:
-            return NOT_KEPT if self._is_lost else ()
-        placed = heard.presence.placed
-        hint = (HINT,) if placed is not None and placed.is_unproven else ()
-        more = told(heard.request, placed) if self._controls.tells else ()
-        return (*self._recorder.standing.said, *hint, *more)
+        if self._known is None:
+            is_failed = self._heard.done() and self._heard.exception() is not None
+            return NOT_KEPT if is_failed else self._recorder.standing.said
+        return NOT_KEPT if self._is_lost else (*self._recorder.standing.said, *self._known)
 
     @property
     def _is_lost(self) -> bool:
         """Whether the upstream has answered a request that is to be kept, and that nobody here can read."""
-        if not (self._controls.keeps and self._is_good and self._heard.done()):
-            return False
-        return self._heard.exception() is None and self._heard.result() is None
+        return self._controls.keeps and self._is_good and self._is_unreadable
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -275,13 +269,16 @@ class Exchange:
         data = readable(self._incoming) if self._controls.keeps else None
         body = None if data is None else body_of(data)
         if body is None:
+            self._is_unreadable, self._known = True, ()
             return None
         request = parse_exchange(
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
-        recorder.store.read(self._tenant, presence.place)
+        placed = recorder.store.read(self._tenant, presence.place)
+        hint = (HINT,) if placed.is_unproven else ()
+        self._known = (*hint, *(told(request, placed) if self._controls.tells else ()))
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
@@ -291,6 +288,7 @@ class Exchange:
         with recorder.standing.keeping():
             is_heard = self._heard.exception() is None
             heard = self._heard.result() if is_heard else self._hear()  # what failed it may be back by now
+            self._heard = Future()  # a long history is let go in this thread, not on the event loop
             answer = None
             if is_answered and self._is_good and self._size <= MOST_HEARD:
                 answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
