@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from everlog import access, log
 from everlog.access import asked_by, used
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.recording import Exchange, Recorder
-from everlog.surfaces.proxy.telling import DEBUG
+from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 
@@ -444,3 +444,40 @@ def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
         for thread in (first, second)
     ]
     assert [row[5] for (row,) in turns] == [0, 1]
+
+
+def by_id(after: str) -> Incoming:
+    body = {"model": "m", "input": "And then?", "previous_response_id": after}
+    return Incoming(method="POST", path="/v1/responses", query=b"", headers=(), body=json.dumps(body).encode())
+
+
+def answered(recorder: Recorder, incoming: Incoming, number: int) -> Exchange:
+    """Return an ear that heard all of an answer of this number."""
+    ear = recorder.listen(incoming, "responses")
+    assert ear is not None
+    ear.head(200, JSON)
+    ear.piece(json.dumps(body_of(Answer(text=f"Answer {number}."), "responses", "m", number)).encode())
+    return ear
+
+
+def test_a_request_that_names_an_answer_is_kept_behind_it_though_that_is_still_being_kept(store):
+    may_go_on = threading.Event()
+
+    def redact(message: Message) -> Message:
+        assert message.text != "Answer 1." or may_go_on.wait(20)
+        return message
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+
+    async def talk() -> None:
+        first = asyncio.create_task(answered(recorder, asked("responses", "Hello"), 1).commit())
+        second = asyncio.create_task(answered(recorder, by_id("resp_1"), 2).commit())
+        done, _ = await asyncio.wait((first, second), timeout=0.2)
+        assert not done
+        may_go_on.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(talk())
+    recorder.close()
+    assert entries(store) == [["user: Hello", "assistant: Answer 1.", "user: And then?", "assistant: Answer 2."]]
+    assert recorder.counts == {"new": 1, "append": 1}

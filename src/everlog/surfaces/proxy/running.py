@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
-from everlog.conversation.exchange_values import Caller
 from everlog.errors import Mistake
 from everlog.surfaces import config
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.configured import Configured
 from everlog.surfaces.proxy.front import Front
-from everlog.surfaces.proxy.hearing import Ear
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.relay.hearing import Ear
+from everlog.surfaces.proxy.settings.configured import Configured
+from everlog.surfaces.proxy.settings.options import Options
 
 DEFAULT = "the default"
 """What names a database that nobody names."""
