@@ -9,18 +9,19 @@ from everlog.store import Unit
 
 def resolved(unit: Unit, messages: Sequence[Message], *, principal: str) -> tuple[Message, ...] | None:
     """Return a history with the messages that it refers to in their places; None if it refers to none that is known."""
-    ids = [id_ for message in messages for id_ in _references(message)]
+    ids = [id_ for message in messages for id_ in references(message)]
     known = log.answers(unit, ids, principal=principal)
     if not known:
         return None
     found: list[Message] = []
     for message in messages:
-        places = [known[id_] for id_ in _references(message) if id_ in known]
+        places = [known[id_] for id_ in references(message) if id_ in known]
         found += [_entry(unit, *place) for place in places] or [message]
     return tuple(found)
 
 
-def _references(message: Message) -> list[str]:
+def references(message: Message) -> list[str]:
+    """Return the ids that stand in a message for others."""
     values = [part.value for part in message.parts if isinstance(part, Unknown)]
     shapes = [value for value in values if isinstance(value, dict) and value.get("type") == "item_reference"]
     return [id_ for shape in shapes if isinstance(id_ := shape.get("id"), str)]

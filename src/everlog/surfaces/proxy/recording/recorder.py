@@ -8,13 +8,11 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 from everlog import access
 from everlog.access import Requested
@@ -35,12 +33,10 @@ from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, 
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal
+from everlog.surfaces.proxy.recording.threads import Threads
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-THREADS = 4
 WAITING = 256
 """Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
@@ -97,11 +93,8 @@ class Recorder:
         self.noted = noted
         self.keeps = keeps
         self._tenant, self._caller = tenant, caller
-        self.waiting = 0
-        """Requests and answers that are worked on, or wait for it."""
+        self.threads = Threads()
         self._most = waiting
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
         """Return who hears an exchange; None where the client wants it kept nowhere.
@@ -121,27 +114,14 @@ class Recorder:
         controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self.waiting >= self._most:
+        if self.threads.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
         return Exchange(self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls)
 
-    def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Do something in a thread."""
-        with self._lock:
-            self.waiting += 1
-        return self._pool.submit(self._run, act)
-
-    def _run(self, act: Callable[[], T]) -> T:
-        try:
-            return act()
-        finally:
-            with self._lock:
-                self.waiting -= 1
-
     def close(self) -> None:
         """Finish what is under way."""
-        self._pool.shutdown(wait=True)
+        self.threads.close()
 
 
 class Exchange:
@@ -169,7 +149,7 @@ class Exchange:
         self._status: int | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._heard = recorder.begin(self._hear)
+        self._heard = recorder.threads.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> Headers:
         """Hear how the answer begins."""
@@ -221,7 +201,7 @@ class Exchange:
         what = "failed"
         act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
+            what = (await asyncio.wrap_future(self._recorder.threads.keep(act))).decision
         finally:
             self._recorder.counts.update((what,))
 
@@ -239,10 +219,13 @@ class Exchange:
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
-    def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
+    def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
         heard = self._hear() if self._heard.exception() is not None else self._heard.result()  # it may be back by now
         recorder = self._recorder
+        if heard is not None and heard.presence.is_adrift:
+            wait_for_earlier()
+            heard.presence.placed = None
         answer = None
         if is_answered and self._is_good and self._size <= MOST_HEARD:
             answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
