@@ -571,3 +571,43 @@ def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
         for thread in (first, second)
     ]
     assert [row[5] for (row,) in turns] == [0, 1]
+
+
+def by_id(after: str) -> Incoming:
+    body = {"model": "m", "input": "And then?", "previous_response_id": after}
+    return Incoming(method="POST", path="/v1/responses", query=b"", headers=(), body=json.dumps(body).encode())
+
+
+def answered(recorder: Recorder, incoming: Incoming, number: int) -> Exchange:
+    """Return an ear that has placed a request, and heard all of an answer of this number."""
+    ear = recorder.listen(incoming, "responses")
+    assert ear is not None
+    ear._heard.result()
+    ear.head(200, JSON)
+    ear.piece(json.dumps(body_of(Answer(text=f"Answer {number}."), "responses", "m", number)).encode())
+    return ear
+
+
+@pytest.mark.parametrize("next_one", [by_id("resp_1"), asked("responses", "Hello", "Answer 1.", "And then?")])
+def test_a_request_behind_an_answer_that_is_still_being_kept_goes_on_there(store, next_one):
+    """A client whose answer was not held long enough asks on before there is a thread."""
+    may_go_on = threading.Event()
+
+    def redact(message: Message) -> Message:
+        assert message.text != "Answer 1." or message.model is None or may_go_on.wait(20)
+        return message
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+
+    async def talk() -> None:
+        ears = answered(recorder, asked("responses", "Hello"), 1), answered(recorder, next_one, 2)
+        tasks = [asyncio.create_task(ear.commit()) for ear in ears]
+        done, _ = await asyncio.wait(tasks, timeout=0.2)
+        assert not done
+        may_go_on.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(talk())
+    recorder.close()
+    assert entries(store) == [["user: Hello", "assistant: Answer 1.", "user: And then?", "assistant: Answer 2."]]
+    assert recorder.counts == {"new": 1, "append": 1}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from everlog import log
-from everlog.conversation.alignment.references import resolved
+from everlog.conversation.alignment.references import references, resolved
 from everlog.conversation.alignment.values import Request, Word
 from everlog.errors import Erased
 from everlog.log import Decision, Place, Print, ThreadRow
@@ -70,6 +70,8 @@ class Presence:
     def __init__(self, request: Request, redact: Callable[[Message], Message]) -> None:
         self.placed: Placed | None = None
         """Where it belongs, once that was looked for."""
+        self.is_adrift = False
+        """Whether it shows or names an answer that is not in the log, or not yet: what came before may be on its way."""
         self._request = request
         self._named = bool(request.session) or request.caller.is_one_person
         leading, self._messages = log.leading(tuple(map(redact, request.messages)))
@@ -94,6 +96,8 @@ class Presence:
             found = self._continued(unit, request.after, incoming)
         elif found is None and (request.session or any(one.kind in VOICES for one in incoming)):
             found = self._found(unit, incoming)
+        names = request.after or request.held or any(one.kind in VOICES for one in incoming)
+        self.is_adrift = (bool(names) and found is None) or any(map(references, self._messages))
         thread, decision = found or (self._newest(unit) if request.is_side else None, log.Nothing(at=0))
         decided = self._decided(unit, thread, decision)
         self.placed = replace(decided, principal=self._principal, awaited=self._awaited, unknown=self._unknown)

@@ -165,7 +165,7 @@ class Site:
                 yield "everlog_degraded_total", (_LOSSES[decision],), number
             else:
                 yield "everlog_exchanges_total", (decision,), number
-        yield "everlog_recording", (), self.recorder.waiting
+        yield "everlog_recording", (), self.recorder.threads.waiting
 
 
 def _json(body: dict[str, JSON], status: int = 200) -> Page:

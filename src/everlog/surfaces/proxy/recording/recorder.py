@@ -8,13 +8,12 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 from everlog import access
 from everlog.access import Requested
@@ -40,6 +39,7 @@ from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
+from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT
 from everlog.surfaces.proxy.relay.upstreams import provider_of
@@ -47,9 +47,6 @@ from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-THREADS = 4
 WAITING = 256
 """Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
@@ -109,11 +106,8 @@ class Recorder:
         self.keeps = keeps
         self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
-        self.waiting = 0
-        """Requests and answers that are worked on, or wait for it."""
+        self.threads = Threads()
         self._most = waiting
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
         """Return who hears an exchange; None where the client wants it kept nowhere.
@@ -135,7 +129,7 @@ class Recorder:
         controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self.waiting >= self._most:
+        if self.threads.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
         return Exchange(
@@ -151,22 +145,9 @@ class Recorder:
         messages = [message for said in given.parse_history(body) for message in said.messages]
         return self.store.read(tenant, partial(restored, request=request, messages=messages))
 
-    def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Do something in a thread."""
-        with self._lock:
-            self.waiting += 1
-        return self._pool.submit(self._run, act)
-
-    def _run(self, act: Callable[[], T]) -> T:
-        try:
-            return act()
-        finally:
-            with self._lock:
-                self.waiting -= 1
-
     def close(self) -> None:
         """Finish what is under way; while nothing can be kept, what still waits for its turn is given up."""
-        self._pool.shutdown(wait=True, cancel_futures=not self.standing.is_well)
+        self.threads.close(gives_up=not self.standing.is_well)
 
 
 class Exchange:
@@ -201,7 +182,7 @@ class Exchange:
         """Whether the answer, or the request, came in a form that is not known."""
         self._known: Headers | None = None
         """What can be told of where the request belongs, as soon as that is known."""
-        self._heard: Future[Heard | None] = recorder.begin(self._hear)
+        self._heard: Future[Heard | None] = recorder.threads.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> None:
         """Hear how the answer begins."""
@@ -258,7 +239,7 @@ class Exchange:
         what = "failed"
         act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
+            what = (await asyncio.wrap_future(self._recorder.threads.keep(act))).decision
             self._is_unread = self._is_unread or (is_answered and self._is_lost)
         finally:
             self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
@@ -282,13 +263,16 @@ class Exchange:
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
-    def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
+    def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
         recorder = self._recorder
         with recorder.standing.keeping():
             is_heard = self._heard.exception() is None
             heard = self._heard.result() if is_heard else self._hear()  # what failed it may be back by now
             self._heard = Future()  # a long history is let go in this thread, not on the event loop
+            if heard is not None and heard.presence.is_adrift:
+                wait_for_earlier()
+                heard.presence.placed = None
             answer = None
             if is_answered and self._is_good and self._size <= MOST_HEARD:
                 answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
