@@ -9,15 +9,15 @@ from functools import partial
 from benchmarks._sheet import Sheet, Times, fill
 from benchmarks._stock import engine, folder, words
 from everlog import log
-from everlog.conversation.exchange_values import Answer, Caller, Recorded
-from everlog.conversation.exchanges import record
+from everlog.conversation.alignment.exchanges import record
+from everlog.conversation.alignment.values import Answer, Caller, Recorded
 from everlog.log import NewTurn
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import loads
 from everlog.protocols.shapes import record as object_of
 from everlog.store import Store, Unit, open_store
-from everlog.surfaces.proxy.exchanges import parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import parse_exchange
 
 CHAT = FORMATS["chat_completions"]
 MB = 1_000_000

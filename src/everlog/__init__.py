@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from everlog.chat.routes import ChatConfig
     from everlog.chat.tools import Tool, ToolCall, tool
     from everlog.clock import Clock, SystemClock
+    from everlog.conversation.alignment.intake import Added
     from everlog.conversation.attach import attach
     from everlog.conversation.costs import Costs
     from everlog.conversation.database import Everlog, Overview, Redactor, open  # noqa: A004 -- reads as `everlog.open`
-    from everlog.conversation.intake import Added
     from everlog.conversation.memory import AsyncMemory, Memory
     from everlog.conversation.stats import Stats
     from everlog.conversation.status import MemoryStatus
@@ -94,7 +94,7 @@ _HOME = {
     "everlog.conversation.thread": ("Thread",),
     "everlog.conversation.costs": ("Costs",),
     "everlog.conversation.tree": ("Tree",),
-    "everlog.conversation.intake": ("Added",),
+    "everlog.conversation.alignment.intake": ("Added",),
     "everlog.conversation.stats": ("Stats",),
     "everlog.chat.chat": ("Chat",),
     "everlog.chat.async_chat": ("AsyncChat",),

@@ -28,7 +28,7 @@ from everlog import (
     log,
 )
 from everlog import open as open_log
-from everlog.conversation import intake
+from everlog.conversation.alignment import intake
 from everlog.messages import Kind
 from everlog.store import open_store
 from everlog.store.rotation import encrypt

@@ -13,14 +13,14 @@ import uvicorn
 
 from everlog import log
 from everlog.access import LOOPBACK
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.store import Store, open_store
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.options import Options, Target
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.serving import listen
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream import Answer, Cut, Received, Refused
 from tests.acceptance.proxies import Stage
 from tests.acceptance.talks import chat_talk, claude, claude_talk, open_ai, responses_talk

@@ -17,17 +17,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import everlog
 from everlog import access
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.surfaces.api.operations import OPERATIONS
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options, Target
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.serving import listen
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream import Answer, Received
 from tests.acceptance.proxies import Stage
 

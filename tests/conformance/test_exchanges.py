@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.clock import new_id
-from everlog.conversation.exchange_values import Answer, Caller, Request
-from everlog.conversation.exchanges import record
-from everlog.conversation.presence import Presence
+from everlog.conversation.alignment.exchanges import record
+from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.values import Answer, Caller, Request
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.store import open_store

@@ -128,7 +128,7 @@ def conversation(size: int) -> Conversation:
 
 
 def test_a_conversation_imported_twice_at_once_is_there_once(open_two: Two, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("everlog.conversation.intake.PAGE", 7)
+    monkeypatch.setattr("everlog.conversation.alignment.intake.PAGE", 7)
     for n in range(TRIES):
         one, other = open_two()
         chat = conversation(20)

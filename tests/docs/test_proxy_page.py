@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from everlog.surfaces.proxy.configured import configured
-from everlog.surfaces.proxy.controls import Controls
-from everlog.surfaces.proxy.schema import WAITING
-from everlog.surfaces.proxy.telling import DEBUG
+from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.telling import DEBUG
+from everlog.surfaces.proxy.settings.configured import configured
+from everlog.surfaces.proxy.settings.schema import WAITING
 from tests.docs.test_examples import ROOT, blocks
 
 PAGE = ROOT / "docs" / "proxy.md"

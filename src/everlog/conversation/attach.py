@@ -13,7 +13,7 @@ from everlog.conversation.database import Everlog, open  # noqa: A004 -- reads a
 from everlog.conversation.memory import AsyncMemory, Memory, made
 from everlog.conversation.options import Wishes, options_of
 from everlog.conversation.partners import Given, Partner
-from everlog.conversation.toolbox import names
+from everlog.conversation.turn.toolbox import names
 from everlog.errors import KeyTrouble, Mistake
 
 if TYPE_CHECKING:

@@ -13,27 +13,27 @@ from everlog.chat.message import ChatMessage, user_message
 from everlog.chat.options import refuse_unknown
 from everlog.chat.tools import ToolCall
 from everlog.context import Context
-from everlog.conversation import asking, carrying
-from everlog.conversation.bench import Bench
 from everlog.conversation.costs import Costs
 from everlog.conversation.database import Everlog
 from everlog.conversation.forgetting import remember
 from everlog.conversation.options import Options
 from everlog.conversation.partners import Partner, beside, state_of
 from everlog.conversation.pumping import Pump, memory_of
-from everlog.conversation.recollection import Recollection
-from everlog.conversation.recorder import Recorder
+from everlog.conversation.recording.recollection import Recollection
+from everlog.conversation.recording.recorder import Recorder
+from everlog.conversation.recording.spending import Purse
+from everlog.conversation.recording.trouble import PASSES, Trouble
+from everlog.conversation.recording.undecided import is_unanswered, undecided
+from everlog.conversation.recording.units import Turn
 from everlog.conversation.rolling import Rolling
-from everlog.conversation.room import Room
-from everlog.conversation.spending import Purse
 from everlog.conversation.status import MemoryStatus
 from everlog.conversation.thread import Thread
-from everlog.conversation.toolbox import Toolbox
 from everlog.conversation.tree import Tree
-from everlog.conversation.trouble import PASSES, Trouble
-from everlog.conversation.turns import Going
-from everlog.conversation.undecided import is_unanswered, undecided
-from everlog.conversation.units import Turn
+from everlog.conversation.turn import asking, carrying
+from everlog.conversation.turn.bench import Bench
+from everlog.conversation.turn.room import Room
+from everlog.conversation.turn.toolbox import Toolbox
+from everlog.conversation.turn.turns import Going
 from everlog.errors import Mistake, UnknownThread, expect
 from everlog.log import NewTurn, Spent, TurnState
 from everlog.memory.tree.lines import PLACEHOLDER

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from everlog import access, log
 from everlog.chat.required import known
 from everlog.clock import Clock, SystemClock
+from everlog.conversation.alignment.intake import Added, Arrived, add
 from everlog.conversation.forgetting import forget, let_go
-from everlog.conversation.intake import Added, Arrived, add
 from everlog.conversation.stats import Stats, due, stats
 from everlog.conversation.thread import Thread, verified
 from everlog.errors import Damaged, Erased, Mistake, UnknownThread, expect

@@ -5,9 +5,9 @@ process keep.
 import threading
 import weakref
 
-from everlog.conversation import leftovers
-from everlog.conversation.recollection import Recollection
-from everlog.conversation.recorder import Recorder
+from everlog.conversation.recording import leftovers
+from everlog.conversation.recording.recollection import Recollection
+from everlog.conversation.recording.recorder import Recorder
 from everlog.store import Store
 
 _lock = threading.Lock()

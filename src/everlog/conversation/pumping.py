@@ -10,9 +10,9 @@ from typing import Any, assert_never
 
 from everlog.clock import monotonic
 from everlog.context import Mode
-from everlog.conversation.recorder import Recorder
+from everlog.conversation.recording.recorder import Recorder
+from everlog.conversation.recording.trouble import Trouble
 from everlog.conversation.summaries import Known, settings_for
-from everlog.conversation.trouble import Trouble
 from everlog.errors import Forbidden, Mistake, ProviderTrouble, Unauthorized
 from everlog.memory.interface import Compactor
 from everlog.memory.interface import Memory as Derived

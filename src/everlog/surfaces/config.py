@@ -52,7 +52,7 @@ from everlog.store.store import scheme_of
 from everlog.surfaces import config_file
 
 if TYPE_CHECKING:
-    from everlog.surfaces.proxy.configured import Configured
+    from everlog.surfaces.proxy.settings.configured import Configured
 
 if TYPE_CHECKING:
     from everlog.context import Mode
@@ -153,7 +153,7 @@ def proxy(
     if find_spec("msgspec") is None:
         raise Mistake("the proxy needs more packages: pip install 'everlog[server]'")
     path, held = _held(settings, environment)
-    made = import_module("everlog.surfaces.proxy.configured").configured
+    made = import_module("everlog.surfaces.proxy.settings.configured").configured
     found: Configured = made(file=held, path=str(path), environment=environment, given=given)
     return found, path
 

@@ -3,7 +3,7 @@
 import pytest
 
 from everlog import BadRequest, Cancelled, Mistake, SpendCapReached, TurnState, context
-from everlog.conversation.again import AGAIN
+from everlog.conversation.turn.again import AGAIN
 from everlog.testing.upstream import Answer, Broken, Refused
 from tests.unit.conversation.remembering import PROTOCOLS
 from tests.unit.conversation.test_trouble import down, texts

@@ -4,9 +4,9 @@ import pytest
 
 from everlog import Chat
 from everlog.chat.routes import ChatConfig
-from everlog.conversation.asking import cached, takes_tools, terms_of
 from everlog.conversation.options import options_of
 from everlog.conversation.partners import beside, state_of
+from everlog.conversation.turn.asking import cached, takes_tools, terms_of
 
 CONFIG = ChatConfig(api_keys={"openai": "k", "anthropic": "k", "deepseek": "k"}, environ={})
 

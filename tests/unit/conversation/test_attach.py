@@ -21,7 +21,7 @@ from everlog import (
     tool,
 )
 from everlog.chat.routes import ChatConfig
-from everlog.conversation.asking import prompt
+from everlog.conversation.turn.asking import prompt
 from everlog.testing import EchoSummary
 from everlog.testing.upstream import Answer, Upstream
 from tests.unit.conversation.remembering import numbered

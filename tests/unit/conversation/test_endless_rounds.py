@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from everlog import BadReply, TurnState
-from everlog.conversation.patience import DEAF_ROUNDS, IDLE_ROUNDS
+from everlog.conversation.turn.patience import DEAF_ROUNDS, IDLE_ROUNDS
 from everlog.memory.tree.tools import ZOOM_CAP
 from everlog.testing.upstream import Answer
 from tests.unit.conversation.remembering import PROTOCOLS

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from everlog import Busy, Chat, StoreUnavailable, TurnState
-from everlog.conversation import gate
+from everlog.conversation.recording import gate
 from everlog.memory.interface import Subject
 from everlog.pump import claim
 from everlog.testing import failpoints

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from everlog import Conversation, Everlog, Media, Message, Mistake, Origin, PartTooLarge, Unknown, log
-from everlog.conversation import intake
-from everlog.conversation.placement import Coming, Plan
+from everlog.conversation.alignment import intake
+from everlog.conversation.alignment.placement import Coming, Plan
 from everlog.store import Unit
 from everlog.store.sqlite import SQLiteEngine
 from everlog.testing.failpoints import raising

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from everlog import Erased, StoreUnavailable, TurnState
-from everlog.conversation import spool
+from everlog.conversation.recording import spool
 from everlog.testing import Bad, EchoModel, ScriptedModel, failpoints
 from everlog.testing.upstream import Answer
 from tests.unit.conversation.remembering import numbered

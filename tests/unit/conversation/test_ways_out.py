@@ -21,7 +21,7 @@ from everlog import (
     TurnState,
     tool,
 )
-from everlog.conversation.gate import PLACES
+from everlog.conversation.recording.gate import PLACES
 from everlog.log import blobs
 from everlog.store import open_store
 from everlog.testing import failpoints

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming
-from everlog.surfaces.proxy.options import Target
+from everlog.surfaces.proxy.settings.options import Target
 
 
 class Broke(Exception):

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from everlog import log
-from everlog.conversation.exchange_values import Answer, Caller, Recorded, Request
-from everlog.conversation.exchanges import record
+from everlog.conversation.alignment.exchanges import record
+from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
 from everlog.log import TurnState
 from everlog.messages import Entry
 from everlog.protocols import FORMATS
 from everlog.store import Store
-from everlog.surfaces.proxy.exchanges import parse_answer, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import parse_answer, parse_exchange
 from everlog.testing.upstream.answers import Answer as Scripted
 from everlog.testing.upstream.answers import body_of
 

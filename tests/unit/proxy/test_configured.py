@@ -9,8 +9,8 @@ import pytest
 
 from everlog.errors import Mistake
 from everlog.surfaces import config_file
-from everlog.surfaces.proxy.configured import Configured, configured
-from everlog.surfaces.proxy.schema import Proxy
+from everlog.surfaces.proxy.settings.configured import Configured, configured
+from everlog.surfaces.proxy.settings.schema import Proxy
 
 SEED = """
 server:

@@ -4,7 +4,7 @@ import pytest
 
 from everlog.protocols.exchange import Settings, Thinking, Tool
 from everlog.registry import Model
-from everlog.surfaces.proxy.fitting import fitted
+from everlog.surfaces.proxy.translation.fitting import fitted
 
 UNKNOWN = Model(id="up", provider="any")
 PLAIN = Model(id="up", provider="any", reasons=False)

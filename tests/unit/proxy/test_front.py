@@ -16,18 +16,18 @@ import pytest
 import everlog
 from everlog import access
 from everlog.access import LOOPBACK
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.errors import ConnectionFailed, ProviderTimeout
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front, label
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options
 from everlog.surfaces.proxy.pages import ROLES, Site
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.running import Keeping
-from everlog.surfaces.proxy.upstream import Outgoing
+from everlog.surfaces.proxy.settings.options import Options
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.wire import JSON_HEAD, PLAIN, Client, Coming, Upstream, within
 

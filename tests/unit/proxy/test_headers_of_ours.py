@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.protocols import FORMATS
-from everlog.surfaces.proxy.controls import Controls
-from everlog.surfaces.proxy.exchanges import parse_exchange
-from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.exchanges import parse_exchange
+from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.proxy.wire import BASE, Client, Coming, asked
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}

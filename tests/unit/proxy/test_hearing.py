@@ -7,7 +7,7 @@ import pytest
 
 from everlog.errors import ConnectionFailed, NeverSent
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.hearing import HOLD_S
+from everlog.surfaces.proxy.relay.hearing import HOLD_S
 from tests.unit.proxy.ears import Ear, Ears
 from tests.unit.proxy.wire import PLAIN, STREAM_HEAD, Client, Coming, Upstream, asked, within
 

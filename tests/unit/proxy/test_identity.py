@@ -3,9 +3,9 @@
 import pytest
 
 from everlog.names import is_name
-from everlog.surfaces.proxy.identity import Identity, Source, identify, opaque
-from everlog.surfaces.proxy.profiles import profile_of, profiles
-from everlog.surfaces.proxy.profiles.rules import Facts
+from everlog.surfaces.proxy.recording.identity import Identity, Source, identify, opaque
+from everlog.surfaces.proxy.recording.profiles import profile_of, profiles
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
 
 SESSION = "b7c1e0aa-0000-4000-8000-000000000001"
 CODEX = f'{{"session_id":"{SESSION}","thread_id":"x","request_kind":"turn"}}'

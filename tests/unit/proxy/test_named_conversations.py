@@ -8,8 +8,8 @@ import pytest
 
 from everlog.messages import JSON
 from everlog.protocols import FORMATS
-from everlog.surfaces.proxy.options import Options, Target
-from everlog.surfaces.proxy.upstream import Outgoing
+from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
 from tests.unit.proxy.wire import BASE, Client, Coming, body_in

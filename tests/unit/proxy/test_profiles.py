@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from everlog.errors import Mistake
 from everlog.messages import Media, Message, Result
-from everlog.surfaces.proxy.profiles import parse, profiles
-from everlog.surfaces.proxy.profiles.blocks import LEFT_OUT, Blocks
-from everlog.surfaces.proxy.profiles.rules import Facts, Rule
+from everlog.surfaces.proxy.recording.profiles import parse, profiles
+from everlog.surfaces.proxy.recording.profiles.blocks import LEFT_OUT, Blocks
+from everlog.surfaces.proxy.recording.profiles.rules import Facts, Rule
 
 REMINDER = Blocks((("<r>", "</r>"), ("# Rules for ", "</I>")))
 

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from everlog import access, log
 from everlog.access import asked_by, used
-from everlog.conversation.exchange_values import Caller
+from everlog.conversation.alignment.values import Caller
 from everlog.errors import Busy, StoreUnavailable
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.options import Target
-from everlog.surfaces.proxy.pruning import Pruning
-from everlog.surfaces.proxy.recording import Exchange, Recorder
-from everlog.surfaces.proxy.telling import DEBUG
+from everlog.surfaces.proxy.recording.pruning import Pruning
+from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.telling import DEBUG
+from everlog.surfaces.proxy.settings.options import Target
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 

@@ -13,9 +13,9 @@ import pytest
 
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout, ProviderTrouble
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.headers import going_up
 from everlog.surfaces.proxy.incoming import Headers
-from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.relay.headers import going_up
+from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.proxy.ears import Ear, Ears
 from tests.unit.proxy.wire import BASE, PLAIN, STREAM_HEAD, Client, Coming, Upstream, asked, within
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from everlog.surfaces.cli.session import Session
-from everlog.surfaces.proxy.configured import Configured
 from everlog.surfaces.proxy.running import placed
-from everlog.surfaces.proxy.schema import Proxy
+from everlog.surfaces.proxy.settings.configured import Configured
+from everlog.surfaces.proxy.settings.schema import Proxy
 
 SAID = Configured(proxy=msgspec.convert({"memory": {"database_path": "own.db", "tenant": "acme"}}, Proxy))
 

@@ -10,10 +10,10 @@ import pytest
 
 from everlog.access import LOOPBACK, asked_by
 from everlog.errors import Mistake
-from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.routes import Kind, route
-from everlog.surfaces.proxy.upstream import Outgoing
-from everlog.surfaces.proxy.upstreams import provider_of
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
 from tests.unit.proxy.wire import Client, Coming

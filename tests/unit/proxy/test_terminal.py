@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.protocols import FORMATS
-from everlog.surfaces.proxy.terminal import Terminal
+from everlog.surfaces.proxy.recording.terminal import Terminal
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
 

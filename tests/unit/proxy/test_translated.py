@@ -7,7 +7,7 @@ import pytest
 
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import encoded
-from everlog.surfaces.proxy.options import Options, Target
+from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.failures import error_body
 from everlog.testing.upstream.streams import events_of

@@ -14,7 +14,7 @@ from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
 from everlog.protocols.shapes import encoded
 from everlog.registry import Model
-from everlog.surfaces.proxy.translating import Translation
+from everlog.surfaces.proxy.translation.translating import Translation
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.failures import error_body, error_event
 from everlog.testing.upstream.streams import Manner, events_of

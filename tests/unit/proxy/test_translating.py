@@ -17,7 +17,7 @@ from everlog.protocols.exchange import Settings, said
 from everlog.protocols.shapes import encoded
 from everlog.protocols.sse import Frames, render_event
 from everlog.registry import Model
-from everlog.surfaces.proxy.translating import Translation, estimated_tokens
+from everlog.surfaces.proxy.translation.translating import Translation, estimated_tokens
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.failures import error_body, error_event
 from everlog.testing.upstream.streams import Manner, events_of

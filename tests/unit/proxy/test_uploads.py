@@ -11,8 +11,8 @@ import pytest
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.asgi import SMALL
 from everlog.surfaces.proxy.incoming import Headers
-from everlog.surfaces.proxy.options import Options, Target
-from everlog.surfaces.proxy.upstream import Outgoing
+from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.proxy.wire import PLAIN, Client, Coming, within
 
 PIECE = b"%04d" * 16 * 1024

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import everlog.surfaces.proxy.upstream
+import everlog.surfaces.proxy.relay.upstream
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 from everlog.surfaces.proxy.incoming import Headers
-from everlog.surfaces.proxy.upstream import Coming, HTTPUpstream, Outgoing
+from everlog.surfaces.proxy.relay.upstream import Coming, HTTPUpstream, Outgoing
 from tests.unit.chat.servers import BEGUN, RawServer, certificate, chunk
 from tests.unit.proxy.wire import within
 
@@ -226,7 +226,7 @@ def test_a_connection_that_was_idle_and_had_ended_already_is_replaced_once_and_n
         assert await ask(upstream, url) == b"ok"
         return await ask(upstream, url)
 
-    monkeypatch.setattr(everlog.surfaces.proxy.upstream, "IDLE_S", idle_s)
+    monkeypatch.setattr(everlog.surfaces.proxy.relay.upstream, "IDLE_S", idle_s)
     with RawServer(act_of_server) as server:
         if requests == 3 and len(broken) == 1:
             assert playing(server.url, act) == b"ok"

@@ -10,8 +10,8 @@ from typing import Any
 from everlog.errors import ProviderTrouble
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.incoming import Headers
-from everlog.surfaces.proxy.options import Options, Target
-from everlog.surfaces.proxy.upstream import Outgoing
+from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.settings.options import Options, Target
 
 BASE = "http://upstream.test/v1"
 PLAIN = Options(targets=(Target(base_url=BASE),))

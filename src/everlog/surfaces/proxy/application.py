@@ -21,16 +21,16 @@ from everlog.surfaces.proxy.asgi import (
     upload_of,
 )
 from everlog.surfaces.proxy.faults import fault
-from everlog.surfaces.proxy.forwarding import for_headroom
-from everlog.surfaces.proxy.heard import Duties
-from everlog.surfaces.proxy.hearing import HOLD_S, Ears, Memory
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.models import list_models
-from everlog.surfaces.proxy.options import Options, Target
-from everlog.surfaces.proxy.relay import Caller, Relay
+from everlog.surfaces.proxy.relay.forwarding import for_headroom
+from everlog.surfaces.proxy.relay.heard import Duties
+from everlog.surfaces.proxy.relay.hearing import HOLD_S, Ears, Memory
+from everlog.surfaces.proxy.relay.models import list_models
+from everlog.surfaces.proxy.relay.relaying import Caller, Relay
+from everlog.surfaces.proxy.relay.upstream import HTTPUpstream, Upstream
+from everlog.surfaces.proxy.relay.upstreams import Upstreams, model_of
 from everlog.surfaces.proxy.routes import Kind, Route, advice, route
-from everlog.surfaces.proxy.upstream import HTTPUpstream, Upstream
-from everlog.surfaces.proxy.upstreams import Upstreams, model_of
+from everlog.surfaces.proxy.settings.options import Options, Target
 
 HOME = b"Everlog is here. Give its address with /v1 to a client as its base URL; without /v1 to clients of Anthropic.\n"
 

@@ -21,12 +21,12 @@ from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.store import Store
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.identity import FIELDS, HEADERS, OWN, Identity, Source, identify
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.metrics import Metrics, Sample
-from everlog.surfaces.proxy.profiles import profile_of
-from everlog.surfaces.proxy.profiles.rules import Facts
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.identity import FIELDS, HEADERS, OWN, Identity, Source, identify
+from everlog.surfaces.proxy.recording.profiles import profile_of
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
+from everlog.surfaces.proxy.recording.recorder import Recorder
 
 LONGEST_LOOK_S = 2
 """How long a look at the database may take before it counts as away, in seconds."""

@@ -7,8 +7,8 @@ from functools import partial
 
 from everlog import access
 from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
-from everlog.conversation.exchange_values import Caller
 from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
 from everlog.protocols.shapes import Record
@@ -16,16 +16,16 @@ from everlog.surfaces import config
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.configured import Configured
 from everlog.surfaces.proxy.front import Front
-from everlog.surfaces.proxy.hearing import Ear
-from everlog.surfaces.proxy.identity import opaque
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
-from everlog.surfaces.proxy.options import Options, Target
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.pruning import Pruning
-from everlog.surfaces.proxy.recording import Recorder
+from everlog.surfaces.proxy.recording.identity import opaque
+from everlog.surfaces.proxy.recording.pruning import Pruning
+from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.relay.hearing import Ear
+from everlog.surfaces.proxy.settings.configured import Configured
+from everlog.surfaces.proxy.settings.options import Options, Target
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,135 @@
+"""What a client asked and was answered, on the wire, as an exchange that can be kept: pure."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from everlog.chat.cost import cost_of
+from everlog.conversation.alignment.values import Answer, Caller, Request
+from everlog.errors import EverlogError
+from everlog.log import TurnState
+from everlog.messages import Message, Origin
+from everlog.protocols import Format
+from everlog.protocols.exchange import Reply
+from everlog.protocols.shapes import Record, loads, record, string
+from everlog.registry import Model, builtin
+from everlog.surfaces.proxy.incoming import Headers
+from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.identity import identify, opaque
+from everlog.surfaces.proxy.recording.profiles import profile_of
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
+
+LONGEST_SESSION = 160
+"""Characters of a session's name that leave room for the client's name before it and a number behind it, in a key."""
+
+
+def body_of(data: bytes) -> Record | None:
+    """Return the object that a body is; None where it is none."""
+    try:
+        found = loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def parse_exchange(
+    protocol: Format,
+    headers: Headers,
+    body: Record,
+    *,
+    caller: Caller,
+    request: str,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+) -> Request:
+    """Return what a client asked.
+
+    Args:
+        protocol: the format of the body.
+        headers: those of the request, names in lower case.
+        body: the parsed body.
+        caller: whose key it came with.
+        request: our id of it.
+        aliases: further names of headers that say who asks, by field.
+    """
+    messages = tuple(message for said in protocol.parse_history(body) for message in said.messages)
+    facts = Facts(headers, body, messages)
+    profile = profile_of(facts)
+    who = identify(headers, body, sources=profile.sources, aliases=aliases)
+    session = who.session or ""
+    name = (session if len(session) <= LONGEST_SESSION else _tag("", session)) or request
+    user = caller.user or who.user or ""
+    whose = f"@{_tag(caller.key, user)}" if caller.key else ""
+    return Request(
+        messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
+        name=f"{profile.name}:{name}{whose}",
+        caller=replace(caller, user=user),
+        session=session,
+        after=string(body.get("previous_response_id")) or None,
+        origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
+        model=opaque(model) if (model := string(body.get("model"))) else None,
+        learns=Controls.of(headers).learns,
+        is_side=profile.is_side(facts),
+    )
+
+
+def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str | None = None) -> Answer:
+    """Return what a client was answered.
+
+    Args:
+        reply: the answer, as far as it came.
+        is_whole: whether it came to its end.
+        is_stored: whether the client may name it later instead of sending it again.
+        provider: whose prices count, a name in the registry; None where nobody knows them.
+    """
+    messages = tuple(_with_model(one) for one in reply.said.messages if one.text or one.parts)
+    state = TurnState.COMPLETE if is_whole and reply.finish != "failed" else TurnState.PARTIAL
+    if not messages and state is TurnState.PARTIAL:
+        state = TurnState.ABORTED
+    return Answer(
+        messages=messages,
+        id=None if reply.id is None else opaque(reply.id),
+        state=state,
+        ids=tuple(_ids(reply, messages)) if is_stored else (),
+        usage=reply.usage,
+        cost_usd=_cost_usd(reply, provider),
+    )
+
+
+def _cost_usd(reply: Reply, provider: str | None) -> float | None:
+    """Return what an answer cost, as the provider says, or by its price of the model that answered, if it is known."""
+    model = None if provider is None else _priced(provider, reply.model or "")
+    if reply.usage is None or model is None:
+        return None if reply.usage is None else reply.usage.cost_usd
+    return cost_of(reply.usage, model).total_usd
+
+
+@lru_cache(maxsize=1024)
+def _priced(provider: str, name: str) -> Model | None:
+    try:
+        return builtin().find(name, provider=provider)
+    except EverlogError:
+        return None
+
+
+def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
+    """Yield the ids of the answer and of its items, with the message that each stands for."""
+    if not messages:
+        return
+    if reply.id is not None:
+        yield opaque(reply.id), len(messages) - 1
+    words = next((n for n, one in enumerate(messages) if one.kind == "assistant"), None)
+    calls = {one.call.call_id: n for n, one in enumerate(messages) if one.call is not None}
+    for item in map(record, reply.said.raw.items if reply.said.raw is not None else ()):
+        place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
+        if place is not None and (id_ := string(item.get("id"))):
+            yield opaque(id_), place
+
+
+def _tag(key: str, user: str) -> str:
+    """Return what parts the names of threads of different callers: none learns from its own that another's is there."""
+    return hashlib.sha256(f"{key}/{user}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _with_model(message: Message) -> Message:
+    return message if message.model is None else replace(message, model=opaque(message.model))

@@ -1,0 +1,183 @@
+"""One request to its upstream, and its answer back: the same bytes, as they come, and no longer than both ends want.
+
+A client that goes away takes the request to its upstream with it, at once. An answer that breaks off, breaks off for the
+client as well: nothing is put behind it that the upstream did not say.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from everlog.access import LOOPBACK, Principal
+from everlog.errors import EverlogError, Mistake, ProviderTimeout, ProviderTrouble
+from everlog.surfaces.proxy.asgi import Leaving, Left, Receive, Send, Upload, answer, begin, end, go_on
+from everlog.surfaces.proxy.faults import fault, of_upstream
+from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.relay.headers import coming_down, going_up, is_event_stream
+from everlog.surfaces.proxy.relay.heard import Duties, Hearing
+from everlog.surfaces.proxy.relay.hearing import Ears, Memory
+from everlog.surfaces.proxy.relay.translated import COUNTS, Restore, estimated, is_foreign, translated
+from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
+from everlog.surfaces.proxy.relay.upstreams import address
+from everlog.surfaces.proxy.settings.options import Target
+
+log = logging.getLogger(__name__)
+
+AWAY = (
+    "The conversation that this goes on with cannot be looked up now; send the whole of it, or try again in a moment."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The client of one request: where it is heard and answered."""
+
+    receive: Receive
+    send: Send
+    is_anthropic: bool = False
+    """Whether it reads errors in the form of Anthropic."""
+    headers: Headers = ()
+    """What each answer to it carries: which page may read it."""
+    principal: Principal = LOOPBACK
+    """Who it is."""
+    spent: frozenset[bytes] = frozenset()
+    """Names of headers that held a key of ours."""
+    upload: Upload | None = None
+    """The body of the request, where it is passed on while it comes."""
+    upward: Headers = ()
+    """What upstreams are told of it besides."""
+
+
+class Relay:
+    """Passes requests on."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        duties: Duties,
+        *,
+        ears: Ears | None,
+        memory: Memory | None = None,
+        hidden: frozenset[bytes],
+    ) -> None:
+        """Relay through this upstream; `hidden` are names of headers that do not go up."""
+        self._memory = memory
+        self.upstream = upstream
+        self._duties = duties
+        self._ears = ears
+        self._hidden = hidden
+
+    async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
+        """Pass a request on, and its answer back."""
+        upstream, hidden = self.upstream, self._hidden | caller.spent
+        outgoing = self.outgoing(incoming, target, protocol, caller)
+        try:
+            if protocol is not None and is_foreign(target, protocol):
+                upstream, outgoing = await translated(
+                    incoming, target, protocol, hidden, upstream, self._restore(incoming, protocol, caller)
+                )
+            elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
+                status, headers, body = await estimated(incoming.body, counts)
+                await answer(caller.send, status, (*headers, *caller.headers), body)
+                return
+        except Mistake as error:
+            status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        except EverlogError as error:
+            log.warning("a conversation could not be looked up", extra={"error": type(error).__name__})
+            status, headers, body = fault(503, AWAY, "conversation_unavailable", is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        hearing = Hearing(self._ears, incoming, protocol, caller.principal, target, self._duties)
+        try:
+            async with Leaving(caller.receive):
+                await self._exchange(upstream, outgoing, target, hearing, caller)
+        except Left:
+            self._count("client_left", target)
+            hearing.leave("client")
+        except asyncio.CancelledError:
+            hearing.leave("client")
+            raise
+
+    def _restore(self, incoming: Incoming, protocol: str, caller: Caller) -> Restore | None:
+        memory = self._memory
+        return None if memory is None else partial(memory.restore, incoming, protocol, caller.principal)
+
+    def outgoing(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> Outgoing:
+        """Return a request as it goes to an upstream: its body is the very object that came."""
+        return Outgoing(
+            method=incoming.method,
+            url=address(target, incoming.path, incoming.query),
+            headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
+            body=incoming.body if caller.upload is None else caller.upload,
+            connect_s=target.connect_s,
+            silence_s=target.silence_s,
+        )
+
+    async def _exchange(
+        self, upstream: Upstream, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller
+    ) -> None:
+        try:
+            coming = await upstream.send(outgoing)
+        except ProviderTrouble as error:
+            self._count("upstream_timeout" if isinstance(error, ProviderTimeout) else "upstream_failed", target)
+            hearing.leave("upstream")
+            status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic)
+            await answer(caller.send, status, (*headers, *caller.headers), body)
+            return
+        try:
+            heard = tuple((name.lower(), value) for name, value in coming.headers)
+            more = hearing.head(coming.status, heard)
+            down = coming_down(heard, is_stream=is_event_stream(heard), is_crossing=bool(caller.headers))
+            await begin(caller.send, coming.status, (*down, *caller.headers, *more))
+            await _pass(coming, hearing, caller.send)
+        except ProviderTrouble as error:
+            self._count("upstream_broke_off", target)
+            log.info("an answer broke off", extra={"upstream": target.name, "error": type(error).__name__})
+            if held := hearing.release():
+                await go_on(caller.send, held)
+            hearing.leave("upstream")  # the server closes a connection on which an answer has no end
+        finally:
+            coming.close()
+
+    def _count(self, event: str, target: Target) -> None:
+        self._duties.counts[event] += 1
+        log.info("no whole answer", extra={"event": event, "upstream": target.name})
+
+
+async def _pass(coming: Coming, hearing: Hearing, send: Send) -> None:
+    """Pass a body on as it comes; its end waits until the ear has kept it, as long as it may."""
+    while data := await coming.read():
+        if free := hearing.piece(data):
+            await go_on(send, free)
+        if hearing.deadline is not None:
+            await _hold(coming, hearing, send)
+            return
+    hearing.keep()
+    await end(send)
+
+
+async def _hold(coming: Coming, hearing: Hearing, send: Send) -> None:
+    """Go on reading while the end of an answer is held; pass on all that is there when it may go."""
+    is_over = False
+    try:
+        async with asyncio.timeout_at(hearing.deadline):
+            while not hearing.whole:
+                data = await coming.read()
+                if is_over := not data:
+                    break
+                hearing.piece(data)
+            await hearing.committed()
+    except TimeoutError:
+        hearing.overdue()
+    held = hearing.release()
+    if not is_over:
+        await go_on(send, held)
+        held = b""
+        while data := await coming.read():
+            hearing.piece(data)
+            await go_on(send, data)
+    hearing.keep()
+    await end(send, held)
