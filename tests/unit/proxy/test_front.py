@@ -190,6 +190,14 @@ def test_the_user_of_a_key_wins_over_the_one_that_a_request_names(locked: Proxy)
     assert (said["user_id"], said["role"]) == ("ann", "chat")
 
 
+def test_a_key_says_whose_requests_are_and_about_what_whatever_they_say(locked: Proxy):
+    said = ((b"x-everlog-user-id", b"eve"), (b"x-everlog-project-id", b"hers"))
+    locked.chat(locked.key(user="ann", project="boat"), *said)
+    locked.chat(locked.key(), *said)
+    page = json.loads(locked.ask("/everlog/v1/requests", "GET", locked.key(role="read")).body)
+    assert [(one["user_id"], one["project_id"]) for one in page["requests"]] == [("eve", "hers"), ("ann", "boat")]
+
+
 def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(proxy: Proxy):
     proxy.chat()
     for error in (ProviderTimeout("late"), ConnectionFailed("away")):
