@@ -198,6 +198,30 @@ def test_a_key_says_whose_requests_are_and_about_what_whatever_they_say(locked: 
     assert [(one["user_id"], one["project_id"]) for one in page["requests"]] == [("eve", "hers"), ("ann", "boat")]
 
 
+def test_whose_threads_are_shown_is_named_as_whose_they_are_and_nobody_named_sees_none_of_them(locked: Proxy):
+    mine, other, bound = locked.key(), locked.key(), locked.key(user="bea")
+    said = json.dumps(json.loads(ASKED) | {"user": "ann"}).encode()
+    locked.ask("/v1/chat/completions", "POST", mine, body=said)
+
+    def seen(path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
+        found = locked.ask(f"/everlog/v1/{path}", "GET", *headers)
+        assert found.status == 200, found.body
+        return list(json.loads(found.body)[path.partition("?")[0]])
+
+    ann = (b"x-everlog-user-id", b"ann")
+    for what in ("threads", "requests"):
+        assert len(seen(what, mine, ann)) == len(seen(f"{what}?user_id=ann", mine)) == 1
+        assert not seen(what, mine)
+        assert not seen(f"{what}?user_id=bob", mine)
+        assert not seen(f"{what}?user_id=ann", mine, (b"x-everlog-user-id", b"bob")), "a header counts first"
+        assert not seen(f"{what}?user_id=ann", other)
+        assert not seen(f"{what}?user_id=ann", bound), "whose a key is, it is"
+        assert len(seen(what, locked.key(role="read"))) == 1
+    (thread,) = seen("threads", mine, ann)
+    entries = f"/everlog/v1/threads/{thread['key']}/entries"
+    assert [locked.ask(f"{entries}{end}", "GET", mine).status for end in ("", "?user_id=ann")] == [404, 200]
+
+
 def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(proxy: Proxy):
     proxy.chat()
     for error in (ProviderTimeout("late"), ConnectionFailed("away")):
