@@ -198,6 +198,27 @@ def test_a_key_says_whose_requests_are_and_about_what_whatever_they_say(locked: 
     assert [(one["user_id"], one["project_id"]) for one in page["requests"]] == [("eve", "hers"), ("ann", "boat")]
 
 
+def test_a_thread_that_was_a_question_beside_a_talk_is_shown_as_such_afterwards(proxy: Proxy):
+    session = (b"x-everlog-session-id", b"s")
+    question, answer = (
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": f"The {SECRET} is at home."},
+    )
+    histories = (
+        [question],
+        [{"role": "user", "content": "Name it"}],
+        [question, answer, {"role": "user", "content": "So?"}],
+    )
+    for history in histories:
+        proxy.ask(
+            "/v1/chat/completions", "POST", session, body=json.dumps({"model": "m", "messages": history}).encode()
+        )
+    threads = json.loads(proxy.ask("/everlog/v1/threads").body)["threads"]
+    assert [(one["entries"], one["is_beside"]) for one in threads] == [(4, False), (2, True)]
+    shown = [json.loads(proxy.ask(f"/everlog/v1/threads/{one['key']}").body) for one in threads]
+    assert shown == threads
+
+
 def test_whose_threads_are_shown_is_named_as_whose_they_are_and_nobody_named_sees_none_of_them(locked: Proxy):
     mine, other, bound = locked.key(), locked.key(), locked.key(user="bea")
     said = json.dumps(json.loads(ASKED) | {"user": "ann"}).encode()
