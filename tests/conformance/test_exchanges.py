@@ -185,6 +185,23 @@ def test_many_that_begin_a_session_at_once_are_one_thread(database):
     assert entries(stores[0]) == [["Hello", "Hi"]]
 
 
+def test_a_request_that_was_placed_before_the_exchange_it_goes_on_from_was_kept_goes_on_there(store):
+    for word in ("Hello", "Good day"):
+        second = asked(word, "Hi", "And?", request=f"{word} 2")
+        presence = Presence(second, lambda message: message)
+        assert store.read("t", presence.place).decision == "new"
+        keep(store, asked(word, request=f"{word} 1"), told("Hi"))
+        done = record(store, "t", second, told("So"), redact=lambda message: message, presence=presence)
+        assert done.decision == "append"
+    assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Good day", "Hi", "And?", "So"]]
+
+
+def test_what_goes_on_from_an_answer_that_nobody_knows_is_a_thread_whatever_else_it_says(store):
+    keep(store, asked("Hello", request="r1"), told("Hi"))
+    strange = asked("Hello", "Hi", "And?", after="resp_unknown", request="r2")
+    assert keep(store, strange, told("So")).decision == "new"
+
+
 def test_questions_beside_a_talk_that_nobody_knows_for_such_do_not_hide_it(store):
     talk = ["Where is the harbour?", "It is in the north of the town.", "And the pilots?", "They are in the old tower."]
     keep(store, asked(*talk[:1], session="s", request="talk"), told(talk[1]))

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 
 from everlog import log
-from everlog.conversation.alignment.presence import Placed, Presence, principal_of
+from everlog.conversation.alignment.presence import Placed, Presence, principal_of, shown_in
 from everlog.conversation.alignment.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.conversation.alignment.values import Answer, Recorded, Request
-from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
+from everlog.log import NewTurn, Place, Purpose, ThreadRow, TurnState
 from everlog.log.matches import VOICES
 from everlog.messages import Message
 from everlog.pump import mark_tree
@@ -86,7 +86,7 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
     if placed.thread is None and (kept := _kept_since(unit, request, messages, principal)) is not None:
         return Recorded(decision="nothing", thread=kept, said=0)
-    thread = _thread(unit, placed, principal, request.session)
+    thread = _thread(unit, placed, principal, request)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
@@ -113,20 +113,30 @@ def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], princ
     return next(later, None)
 
 
-def _thread(unit: Unit, placed: Placed, principal: str, session: str) -> ThreadRow:
+def _thread(unit: Unit, placed: Placed, principal: str, request: Request) -> ThreadRow:
     """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one.
 
     Raises:
-        Overtaken: it is not as it was seen, or the session that this would begin was begun by another request.
+        Overtaken: it is not as it was seen, or what this would begin was begun by another request.
     """
     seen = placed.thread
     if seen is None:
+        session = request.session
         if session and not placed.members.issuperset(log.members(unit, session, principal=principal)):
+            raise Overtaken
+        if request.after is None and not placed.places.issuperset(_standing(unit, placed, principal)):
             raise Overtaken
         return made(unit, placed.key if log.known(unit, placed.key) is None else free_key(unit, placed.key))
     if placed.forks_at is None:
         return unchanged(unit, seen)
     return forked(unit, seen, placed.forks_at, free_key(unit, placed.key))
+
+
+def _standing(unit: Unit, placed: Placed, principal: str) -> list[Place]:
+    """Return where the longest part of a history, an answer among it, stands by now."""
+    if not any(message.kind in VOICES for message in placed.said):
+        return []
+    return shown_in(unit, log.prints(unit.secret(), placed.said), principal)[1]
 
 
 def _turns(

@@ -51,6 +51,8 @@ class Placed:
     """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
     members: frozenset[str] = frozenset()
     """Ids of the threads of the session that it names, as they were seen."""
+    places: frozenset[Place] = frozenset()
+    """Where the longest part of it that stands in the log was seen to stand."""
 
     @property
     def thread_id(self) -> str | None:
@@ -70,6 +72,7 @@ class Presence:
         self._instructions = tuple(message.text for message in leading if message.text)
         self._principal = ""
         self._members: list[str] = []
+        self._places: Sequence[Place] = ()
         self._printed: tuple[bytes, list[Print]] | None = None
 
     def place(self, unit: Unit) -> Placed:
@@ -77,6 +80,7 @@ class Presence:
         request = self._request
         self._principal = principal_of(unit, request)
         self._members = log.members(unit, request.session, principal=self._principal) if request.session else []
+        self._places = ()
         named = resolved(unit, self._messages, principal=self._principal)
         if named is not None:
             self._messages, self._printed = named, None
@@ -95,7 +99,7 @@ class Presence:
         end = Placed(
             decision="nothing", said=(), key=self._request.name, thread=thread,
             before=messages[-1] if messages else None, instructions=self._instructions,
-            members=frozenset(self._members),
+            members=frozenset(self._members), places=frozenset(self._places),
         )  # fmt: skip
         if thread is None:
             is_unproven = not self._named and any(one.kind in VOICES for one in messages)
@@ -120,7 +124,8 @@ class Presence:
     def _found(self, unit: Unit, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return the thread that the history belongs to, with what of it is new there; None for a new one."""
         members = self._candidates(unit)
-        shown, places = self._shown(unit, incoming)
+        shown, self._places = shown_in(unit, incoming, self._principal)
+        places = list(self._places)
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
         if ended is not None and not any(one.kind in VOICES for one in incoming[shown:]):
@@ -151,17 +156,6 @@ class Presence:
             thread = _load(unit, place.thread)
             if thread is not None and log.first_answer(unit, thread, place.i + 1) is not None:
                 yield place, thread
-
-    def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
-        """Return how much of the history, an answer among it, stands in the log as it is, and where."""
-        spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
-        ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
-        chains = list(ends)
-        for some in (chains[-NEAR:], chains[:-NEAR]):
-            if places := log.holding(unit, some, principal=self._principal):
-                longest = max(ends[place.chain] for place in places)
-                return longest + 1, [place for place in places if ends[place.chain] == longest]
-        return 0, []
 
     def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return a thread of the session if the history plainly shows the end of it, with what is new."""
@@ -249,6 +243,18 @@ class Presence:
 def principal_of(unit: Unit, request: Request) -> str:
     """Return the name under which the sessions of whoever sent a request stand."""
     return log.principal_of(unit, request.caller.key, request.caller.user)
+
+
+def shown_in(unit: Unit, incoming: Sequence[Print], principal: str) -> tuple[int, list[Place]]:
+    """Return how much of the history, an answer among it, stands in the log as it is, and where."""
+    spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
+    ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
+    chains = list(ends)
+    for some in (chains[-NEAR:], chains[:-NEAR]):
+        if places := log.holding(unit, some, principal=principal):
+            longest = max(ends[place.chain] for place in places)
+            return longest + 1, [place for place in places if ends[place.chain] == longest]
+    return 0, []
 
 
 def _appended(thread: ThreadRow, incoming: Sequence[Print], shown: int, quiet: int) -> Decision:
