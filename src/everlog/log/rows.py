@@ -432,13 +432,6 @@ DROP_INSTRUCTIONS = scoped(instruction).delete().where(instruction.c.thread == _
 PUT_SESSION = scoped(session).upsert(replace=["at"])
 SESSION_THREADS = (
     scoped(session)
-    .select(session.c.thread)
-    .where(session.c.principal == bindparam("principal"), session.c.id == bindparam("id"))
-    .order_by(session.c.at.desc())
-    .limit(bindparam("limit"))
-)
-SESSION_TIMES = (
-    scoped(session)
     .select(session.c.thread, session.c.at)
     .where(session.c.principal == bindparam("principal"), session.c.id == bindparam("id"))
     .order_by(session.c.at.desc())

@@ -43,7 +43,7 @@ def members(unit: Unit, session: str, *, principal: str = "") -> list[str]:
     their first answer: what did not is, as far as one can tell afterwards, a question of the client's own.
     """
     limit = LOOKED_AT if session else CANDIDATES
-    newest = [thread for (thread,) in unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=limit)]
+    newest = [thread for thread, _ in unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=limit)]
     if len(newest) <= CANDIDATES:
         return newest
     lengths: dict[str, int] = dict(unit.rows(rows.LENGTHS, threads=newest))
@@ -71,7 +71,7 @@ def beside(unit: Unit, threads: Sequence[str]) -> frozenset[str]:
 
 def _talks(unit: Unit, principal: str, session: str) -> list[tuple[str, int]]:
     """Return the threads of a session that went on after their first answer, and when they last did."""
-    times: dict[str, int] = dict(unit.rows(rows.SESSION_TIMES, principal=principal, id=session, limit=LOOKED_AT))
+    times: dict[str, int] = dict(unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=LOOKED_AT))
     lengths = unit.rows(rows.LENGTHS, threads=list(times))
     return [(thread, times[thread]) for thread, length in lengths if length > ANSWERED_ONCE]
 
