@@ -23,7 +23,7 @@ from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.pruning import Pruning
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
 from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.surfaces.proxy.settings.options import Target
@@ -251,7 +251,7 @@ def test_each_request_leaves_a_row_that_says_what_became_of_it_and_what_it_took(
 
 
 def test_what_old_requests_were_is_forgotten_beside_new_ones_and_their_words_and_use_are_not(store):
-    recorder = recorder_of(store, pruning=Pruning(most=2, every=2))
+    recorder = recorder_of(store, pruning=Pruning(most=2, every=2, counted=1))
     body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
     left = []
     for n in range(6):

@@ -134,7 +134,7 @@ class Presence:
     def _found(self, unit: Unit, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return the thread that the history belongs to, with what of it is new there; None for a new one."""
         members = self._candidates(unit)
-        shown, places = self._shown(unit, incoming)
+        shown, places = _shown_in(unit, incoming, self._principal)
         self._awaited = tuple(one.chain for one in incoming[shown:] if one.kind in VOICES and not one.quiet)[-NEAR:]
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
@@ -166,17 +166,6 @@ class Presence:
             thread = _load(unit, place.thread)
             if thread is not None and log.is_answered(unit, thread, place.i + 1):
                 yield place, thread
-
-    def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
-        """Return how much of the history, an answer among it, stands in the log as it is, and where."""
-        spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
-        ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
-        chains = list(ends)
-        for some in (chains[-NEAR:], chains[:-NEAR]):
-            if places := log.holding(unit, some, principal=self._principal):
-                longest = max(ends[place.chain] for place in places)
-                return longest + 1, [place for place in places if ends[place.chain] == longest]
-        return 0, []
 
     def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return a thread of the session if the history plainly shows the end of it, with what is new."""
@@ -275,6 +264,18 @@ class Presence:
 def principal_of(unit: Unit, request: Request) -> str:
     """Return the name under which the sessions of whoever sent a request stand."""
     return log.principal_of(unit, request.caller.key, request.caller.user)
+
+
+def _shown_in(unit: Unit, incoming: Sequence[Print], principal: str) -> tuple[int, list[Place]]:
+    """Return how much of the history, an answer among it, stands in the log as it is, and where."""
+    spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
+    ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
+    chains = list(ends)
+    for some in (chains[-NEAR:], chains[:-NEAR]):
+        if places := log.holding(unit, some, principal=principal):
+            longest = max(ends[place.chain] for place in places)
+            return longest + 1, [place for place in places if ends[place.chain] == longest]
+    return 0, []
 
 
 def _appended(thread: ThreadRow, incoming: Sequence[Print], shown: int, quiet: int) -> Decision:

@@ -10,10 +10,12 @@ from typing import Any
 
 from everlog import access
 from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.alignment.restoring import restored
 from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
+from everlog.protocols import FORMATS
 from everlog.protocols.shapes import Record
 from everlog.surfaces import config, opening
 from everlog.surfaces.config import Settings
@@ -24,8 +26,9 @@ from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.pruning import Pruning
+from everlog.surfaces.proxy.recording.exchanges import parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
@@ -56,7 +59,12 @@ class Keeping:
         self, incoming: Incoming, protocol: str, principal: Principal, body: Record
     ) -> Sequence[Message] | None:
         """Return the whole conversation of a request; see `hearing.Memory`."""
-        return self.recorder.restore(incoming, protocol, body, tenant=principal.tenant, caller=_caller(principal))
+        recorder, given = self.recorder, FORMATS[protocol]
+        request = parse_exchange(
+            given, incoming.headers, body, caller=_caller(principal), request="", aliases=recorder.aliases
+        )
+        messages = [message for said in given.parse_history(body) for message in said.messages]
+        return recorder.store.read(principal.tenant, partial(restored, request=request, messages=messages))
 
     async def made_by(self, principal: Principal, answer: str) -> str | None:
         """Return the name of the upstream that gave somebody an answer; None where nobody knows, or can say now."""
@@ -69,7 +77,12 @@ class Keeping:
 
 
 def _caller(principal: Principal) -> Caller:
-    return Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
+    return Caller(
+        key=principal.key or "",
+        user=principal.user or "",
+        project=principal.project,
+        is_one_person=principal.one_person,
+    )
 
 
 def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:

@@ -21,21 +21,18 @@ from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
-from everlog.conversation.restoring import restored
 from everlog.errors import Busy, Erased
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
-from everlog.protocols.shapes import Record
-from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
-from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
@@ -135,15 +132,6 @@ class Recorder:
         return Exchange(
             self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
         )
-
-    def restore(
-        self, incoming: Incoming, protocol: str, body: Record, *, tenant: str, caller: Caller
-    ) -> tuple[Message, ...] | None:
-        """Return the whole conversation of a request that names a part of it; None where that is not known here."""
-        given = FORMATS[protocol]
-        request = parse_exchange(given, incoming.headers, body, caller=caller, request="", aliases=self.aliases)
-        messages = [message for said in given.parse_history(body) for message in said.messages]
-        return self.store.read(tenant, partial(restored, request=request, messages=messages))
 
     def close(self) -> None:
         """Finish what is under way; while nothing can be kept, what still waits for its turn is given up."""
@@ -275,7 +263,15 @@ class Exchange:
                 heard.presence.placed = None
             answer = None
             if is_answered and self._is_good and self._size <= MOST_HEARD:
-                answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
+                answer = heard_answer(
+                    self._format,
+                    b"".join(self._pieces),
+                    is_stream=self._terminal is not None,
+                    is_whole=is_whole,
+                    is_stored=heard is not None and heard.is_stored,
+                    provider=self._provider,
+                )
+                self._is_unread = is_whole and answer is not None and answer.state is TurnState.ABORTED
             was = self._written(heard, answer)
         if recorder.noted is not None:
             recorder.noted(was)
@@ -319,22 +315,3 @@ class Exchange:
         if self._controls.keeps:
             access.note(unit, was)
         use(unit, was, size, is_asked=is_asked)
-
-    def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
-        """Return the answer as far as it came; None where it is none that belongs to the conversation."""
-        heard = b"".join(self._pieces)
-        if self._terminal is None:
-            body = body_of(heard)
-            if body is None:
-                self._is_unread = is_whole
-                return Answer(state=TurnState.ABORTED)
-            if self._format.parse_fault(body) is not None:
-                return None
-            reply = self._format.parse_reply(body)
-            return parse_answer(reply, is_whole=is_whole, is_stored=is_stored, provider=self._provider)
-        stream = self._format.stream()
-        for event in Frames().feed(heard):
-            stream.feed(event)
-        reply = stream.reply()
-        is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
-        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=self._provider)
