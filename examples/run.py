@@ -23,6 +23,7 @@ from typing import Any
 
 from everlog.errors import EverlogError
 from everlog.surfaces import config
+from everlog.surfaces.proxy.running import asked
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "examples" / "harbour.jsonl"
@@ -86,7 +87,7 @@ def main() -> int:
 
 def upstream(ends: contextlib.ExitStack) -> Found:
     """Return the model to stand in front of; what is started for it ends with `ends`."""
-    said, file = config.proxy(config.settings())
+    said, file = asked(config.settings())
     if said.proxy.upstream.base_url:
         own = said.proxy.upstream
         is_near = "//127.0.0.1" in own.base_url or "//localhost" in own.base_url

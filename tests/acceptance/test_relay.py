@@ -18,6 +18,7 @@ from everlog.testing.upstream import Answer, Cut, Malformed, Manner, Received, R
 from everlog.testing.upstream.server import Script
 from tests.acceptance.proxies import Proxy, Stage, serving
 from tests.acceptance.talks import QUESTION, calls_of, chat_talk, claude, claude_talk, open_ai, responses_talk, talking
+from tests.quick import Quick
 
 NESTED: JSON = {"path": "notes/ä.txt", "lines": [1, 2.50, 12345678901234567890], "deep": {"é": None}, "empty": {}}
 Ask = Callable[[str], Any]
@@ -31,8 +32,8 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def proxy(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with serving(stage.upstream.url, tmp_path_factory.mktemp("home")) as proxy:
+def proxy(stage: Stage, quick: Quick, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with serving(stage.upstream.url, tmp_path_factory.mktemp("home"), program=[quick.program]) as proxy:
         yield proxy
 
 

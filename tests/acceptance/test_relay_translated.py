@@ -10,6 +10,7 @@ import pytest
 from everlog.protocols.shapes import array
 from tests.acceptance.proxies import Proxy, Stage, serving
 from tests.acceptance.talks import chat_talk, claude_talk, notes, question, responses_talk, talking
+from tests.quick import Quick
 
 PATHS = {"chat_completions": "/v1/chat/completions", "anthropic": "/v1/messages"}
 OTHERS = {"chat_completions": [claude_talk, responses_talk], "anthropic": [chat_talk, responses_talk]}
@@ -23,11 +24,13 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module", params=sorted(PATHS))
-def speaking(request: Any, stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Proxy]]:
+def speaking(
+    request: Any, stage: Stage, quick: Quick, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Proxy]]:
     home: Path = tmp_path_factory.mktemp("home")
     settings = home / "settings.yaml"
     settings.write_text(f"upstream: {{protocols: [{request.param}]}}\n")
-    with serving(stage.upstream.url, home, EVERLOG_CONFIG=str(settings)) as proxy:
+    with serving(stage.upstream.url, home, program=[quick.program], EVERLOG_CONFIG=str(settings)) as proxy:
         yield request.param, proxy
 
 

@@ -18,6 +18,7 @@ from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
 from everlog.errors import Erased
 from everlog.log import TurnState, rows
+from everlog.log.sessions import CANDIDATES
 from everlog.messages import Call, Message, Origin, Result
 from everlog.store import open_store
 from everlog.testing import failpoints
@@ -169,6 +170,20 @@ def test_an_answer_that_was_kept_since_the_next_request_was_placed_is_kept_once(
     assert len(entries(store)) == (2 if before else 1)
 
 
+def test_an_answer_that_was_kept_since_is_not_appended_to_a_thread_that_shows_less(store):
+    """Where a person left before a first answer, a thread shows the question alone."""
+
+    def alone(*texts: str) -> Request:
+        return replace(asked(*texts, request=new_id(store.clock)), caller=Caller(is_one_person=True))
+
+    keep(store, alone("Why?"), Answer(state=TurnState.ABORTED))
+    quick, later = alone("Why?"), alone("Why?", "Because", "And?")
+    early, late = placed(store, quick), placed(store, later)
+    record(store, "t", quick, told("Because"), redact=lambda message: message, presence=early)
+    record(store, "t", later, told("So"), redact=lambda message: message, presence=late)
+    assert entries(store) == [["Why?"], ["Why?", "Because", "And?", "So"]]
+
+
 def test_what_goes_on_from_a_response_that_was_kept_since_it_was_placed_is_in_its_thread(store):
     first = asked("Hello", request=new_id(store.clock))
     second = asked("And?", request=new_id(store.clock), after="resp_1")
@@ -211,6 +226,53 @@ def test_many_that_begin_a_session_at_once_are_one_thread(database):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(begin, range(4)))
     assert entries(stores[0]) == [["Hello", "Hi"]]
+
+
+def test_a_request_that_was_placed_before_the_exchange_it_goes_on_from_was_kept_goes_on_there(store):
+    for word in ("Hello", "Good day"):
+        second = asked(word, "Hi", "And?", request=f"{word} 2")
+        presence = Presence(second, lambda message: message)
+        assert store.read("t", presence.place).decision == "new"
+        keep(store, asked(word, request=f"{word} 1"), told("Hi"))
+        done = record(store, "t", second, told("So"), redact=lambda message: message, presence=presence)
+        assert done.decision == "append"
+    assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Good day", "Hi", "And?", "So"]]
+
+
+def test_what_goes_on_from_an_answer_that_nobody_knows_is_a_thread_whatever_else_it_says(store):
+    keep(store, asked("Hello", request="r1"), told("Hi"))
+    strange = asked("Hello", "Hi", "And?", after="resp_unknown", request="r2")
+    assert keep(store, strange, told("So")).decision == "new"
+
+
+def test_questions_beside_a_talk_that_nobody_knows_for_such_do_not_hide_it(store):
+    talk = ["Where is the harbour?", "It is in the north of the town.", "And the pilots?", "They are in the old tower."]
+    keep(store, asked(*talk[:1], session="s", request="talk"), told(talk[1]))
+    keep(store, asked(*talk[:3], session="s", request="talk"), told(talk[3]))
+    for n in range(CANDIDATES + 2):
+        aside = keep(store, asked(f"Name talk {n}", session="s", request=f"t{n}"), told(f"Harbour {n}"))
+        assert aside.decision == "new", "nobody knows yet that its answer never comes back"
+    trimmed = asked(*talk[2:], "Thank you", session="s", request="later")
+    assert keep(store, trimmed, told("You are welcome")).decision == "append"
+    assert entries(store)[0] == [*talk, "Thank you", "You are welcome"]
+
+
+def test_what_was_asked_beside_a_talk_is_known_for_it_once_the_talk_goes_on(store):
+    def beside() -> list[list[str]]:
+        ids = store.read("t", log.ids)
+        found = store.read("t", partial(log.beside, threads=ids))
+        return [thread for id_, thread in zip(ids, entries(store), strict=True) if id_ in found]
+
+    keep(store, asked("Where is the harbour?", session="s", request="r1"), told("In the north."))
+    keep(store, asked("Name this talk", session="s", request="r2"), told("Harbour"))
+    keep(store, asked("Look at the map", session="s", request="r3"), told("I look."))
+    keep(store, asked("Hello", session="another", request="r4"), told("Hi"))
+    keep(store, asked("Hello", session="s", user="ann", request="r5"), told("Hi"))
+    assert beside() == [], "nothing went on since"
+    keep(store, asked("Look at the map", "I look.", "And?", session="s", request="r6"), told("It is in the north."))
+    going_on = asked("Where is the harbour?", "In the north.", "Thank you", session="s", request="r7")
+    keep(store, going_on, told("You are welcome"))
+    assert beside() == [["Name this talk", "Harbour"]]
 
 
 def test_two_windows_that_begin_alike_are_two_threads(store):

@@ -6,7 +6,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import quantiles
 
+from tests.load.proof import was_kept_first
 from tests.load.run import Outcome, run
 
 MOST_FAULTS = 20
@@ -40,7 +42,7 @@ def table(outcome: Outcome) -> Iterator[str]:
     """Yield the lines of what happened."""
     seen = Counter(one.outcome for one in outcome.tries)
     answered = [one for one in outcome.tries if one.outcome == "acknowledged"]
-    late = [one for one in answered if one.held_s >= 0.25]
+    held = quantiles([0.0, 0.0, *(one.held_s * 1000 for one in answered)], n=100)  # there may be none
     rss = [sample.rss_mb for sample in outcome.samples]
     last = [sample.rss_mb for sample in outcome.samples if sample.life == outcome.kills]
     shown = {
@@ -49,7 +51,9 @@ def table(outcome: Outcome) -> Iterator[str]:
         "dialogues": len(outcome.dialogues),
         "requests": len(outcome.tries),
         **{f"  {word}": times for word, times in seen.most_common()},
-        "answers whose end took 0.25 s or more": len(late),
+        "ends of answers, half and 95 of 100 within (ms)": f"{held[49]:.0f} {held[94]:.0f}",
+        "  not surely kept before: 250 ms or more": len([one for one in answered if not was_kept_first(one)]),
+        "  let go by the proxy before they were kept": outcome.pages["everlog_held_too_long_total"],
         "answers that said they would not be kept": sum(one.degraded for one in answered),
         "acknowledged, and not there after a kill": len(outcome.lost),
         "  of these not there at the end": len(outcome.gone),
@@ -58,11 +62,10 @@ def table(outcome: Outcome) -> Iterator[str]:
         "memory, least and most (MB)": f"{min(rss):.0f} {max(rss):.0f}",
         "memory of the last life (MB)": " ".join(f"{one:.0f}" for one in last[:: max(1, len(last) // 8)]),
         "files: start, most, end": f"{outcome.first_files} {max(one.files for one in outcome.samples)} {outcome.last_files}",
-        "ends that went out before they were kept": outcome.pages["everlog_held_too_long_total"],
         "faults": len(outcome.faults),
     }
     for name, value in shown.items():
-        yield f"{name:42} {value:>10}"
+        yield f"{name:48} {value:>10}"
     yield from outcome.faults[:MOST_FAULTS]
 
 

@@ -21,7 +21,7 @@ from tests.load.serving import Sample, Server
 from tests.load.tries import Try
 
 KILLS_WITHIN = 0.55
-"""The share of a run in which the proxy is killed; in the rest it lives, so that one sees whether it grows."""
+"""The share of a run in which the proxy is killed, but for its starts; in the rest one sees whether it grows."""
 
 LAST_WORDS_S = 20
 """How long clients may take for their last answers."""
@@ -47,6 +47,7 @@ class Outcome:
     first_files: int
     last_files: int
     pages: Counter[str]
+    """What the proxy counted of itself, in all its lives."""
     threads: int = 0
     entries: int = 0
     lost: list[Try] = field(default_factory=list)
@@ -91,8 +92,7 @@ async def run(
     outcome.faults += [fault for client in made for fault in client.surprises]
     outcome.faults += [f"the proxy ended with {status}"] if status else []
     outcome.faults += [f"the proxy said: {server.said}"] if server.said else []
-    say("reading the log")
-    await asyncio.to_thread(_judge, outcome, server, home / "everlog.db")
+    await asyncio.to_thread(_judge, outcome, server, home / "everlog.db", say)
     return outcome
 
 
@@ -116,10 +116,11 @@ async def _talk(
     pages: Counter[str] = Counter()
     async with asyncio.timeout(seconds + LAST_WORDS_S * (kills + 2)):
         talks = asyncio.gather(*(client.talk(began + seconds) for client in clients))
-        watch = asyncio.create_task(_watch(server, clients, pages, began, say))
+        watch = asyncio.create_task(_watch(server, clients, began, say))
         try:
             for n in range(kills):
-                await asyncio.sleep(began + seconds * KILLS_WITHIN * (n + 1) / (kills + 1) - time.monotonic())
+                await asyncio.sleep(seconds * KILLS_WITHIN / (kills + 1))  # from when it takes requests
+                pages.update(await _page(server))
                 say(f"kill -9, {n + 1} of {kills}")
                 await server.kill()
                 await server.start()
@@ -136,9 +137,7 @@ async def _talk(
     )  # fmt: skip
 
 
-async def _watch(
-    server: Server, clients: Sequence[Client], pages: Counter[str], began: float, say: Callable[[str], None]
-) -> None:
+async def _watch(server: Server, clients: Sequence[Client], began: float, say: Callable[[str], None]) -> None:
     """Look every second at what the proxy takes, and say now and then how it goes."""
     for n in count(1):
         await asyncio.sleep(1)
@@ -172,16 +171,18 @@ async def _at_rest(server: Server, enough: int) -> int:
     return server.samples[-1].files
 
 
-def _judge(outcome: Outcome, server: Server, path: Path) -> None:
+def _judge(outcome: Outcome, server: Server, path: Path, say: Callable[[str], None]) -> None:
     """Hold the log against what the clients know: as each kill left it, and as it is at the end."""
     faults, tries = outcome.faults, outcome.tries
     for life, copy in enumerate(server.copies, 1):
+        say(f"reading the log as kill {life} left it")
         threads, broken = proof.read(copy)
         faults += [f"after kill {life}: {what}" for what in broken]
         for one in proof.missing(threads, tries, life):
             outcome.lost.append(one)
             if proof.was_kept_first(one):
                 faults.append(f"after kill {life}: {one.mark} was acknowledged and is missing ({one.held_s:.3f} s)")
+    say("reading the log as it is at the end")
     threads, broken = proof.read(path)
     faults += [f"at the end: {what}" for what in broken]
     gone = proof.missing(threads, outcome.lost, outcome.kills + 1)

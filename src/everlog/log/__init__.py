@@ -16,7 +16,7 @@ from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts, was_erased
-from everlog.log.sessions import answer, answered, answers, join, members, principal_of, threads_of
+from everlog.log.sessions import answer, answered, answers, beside, join, members, principal_of, threads_of
 from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
@@ -76,6 +76,7 @@ __all__ = [
     "at",
     "back",
     "begins",
+    "beside",
     "best",
     "chain",
     "check",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from everlog.errors import Mistake
 from everlog.messages import Media, Message, Result
-from everlog.surfaces.proxy.recording.profiles import parse, profiles
+from everlog.surfaces.proxy.recording.profiles import parse, profile_of, profiles
 from everlog.surfaces.proxy.recording.profiles.blocks import LEFT_OUT, Blocks
 from everlog.surfaces.proxy.recording.profiles.rules import Facts, Rule
 
@@ -21,6 +21,22 @@ def test_every_file_is_a_profile():
     assert {"claude-code", "codex", "opencode", "qwen-code", "pi", "open-webui", "aider", "langchain"} <= set(
         profiles()
     )
+
+
+@pytest.mark.parametrize(
+    ("system", "first", "name"),
+    [
+        ("Act as an expert software developer.\nBe brief.", "Hello", "aider"),
+        ("Act as an expert architect.", "I have *added these files to the chat* so you can edit them.", "aider"),
+        ("You are an expert software engineer that generates concise, one-line Git commit messages.", "+a", "aider"),
+        ("Be brief.", "Hello", "proxy"),
+        ("", "<role>\nContext Extraction Assistant\n</role>", "langchain"),
+    ],
+)
+def test_a_client_behind_the_sdk_of_openai_is_known_by_what_it_says_and_not_by_a_header_of_the_sdk(system, first, name):
+    said = [Message(kind="system", text=system), Message(kind="user", text=first)]
+    headers = ((b"user-agent", b"OpenAI/Python 2.20.0"), (b"x-stainless-raw-response", b"true"))
+    assert profile_of(Facts(headers, {}, said)).name == name
 
 
 @pytest.mark.parametrize(

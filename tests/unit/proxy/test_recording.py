@@ -5,6 +5,7 @@ import gzip
 import json
 import threading
 import tracemalloc
+import weakref
 import zlib
 from dataclasses import replace
 from functools import partial
@@ -23,10 +24,11 @@ from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.pruning import Pruning
-from everlog.surfaces.proxy.recording.recorder import THREADS, Exchange, Recorder
-from everlog.surfaces.proxy.recording.room import LARGE, MOST_SAID, STEP
+from everlog.surfaces.proxy.recording.pruning import Pruning
+from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.room import MOST_SAID, STEP
 from everlog.surfaces.proxy.recording.telling import DEBUG
+from everlog.surfaces.proxy.recording.threads import LARGE, THREADS
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.testing.upstream.answers import Answer, body_of
 from everlog.testing.upstream.streams import Manner, events_of
@@ -99,6 +101,23 @@ def turn_rows(store) -> list:
         for thread in store.read("t", log.listed)
         for row in store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
     ]
+
+
+def test_a_history_is_let_go_in_a_thread_and_not_on_the_event_loop(recorder):
+    threads: list[str] = []
+
+    async def exchange() -> None:
+        ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+        heard = await asyncio.wrap_future(ear._heard)
+        weakref.finalize(heard.presence, lambda: threads.append(threading.current_thread().name))
+        del heard
+        ear.head(200, JSON)
+        ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
+        await ear.commit()
+
+    asyncio.run(exchange())
+    [name] = threads
+    assert name.startswith("everlog-record")
 
 
 answers = st.builds(
@@ -235,7 +254,7 @@ def test_each_request_leaves_a_row_that_says_what_became_of_it_and_what_it_took(
 
 
 def test_what_old_requests_were_is_forgotten_beside_new_ones_and_their_words_and_use_are_not(store):
-    recorder = recorder_of(store, pruning=Pruning(most=2, every=2))
+    recorder = recorder_of(store, pruning=Pruning(most=2, every=2, counted=1))
     body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
     left = []
     for n in range(6):
@@ -655,3 +674,43 @@ def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
         for thread in (first, second)
     ]
     assert [row[5] for (row,) in turns] == [0, 1]
+
+
+def by_id(after: str) -> Incoming:
+    body = {"model": "m", "input": "And then?", "previous_response_id": after}
+    return Incoming(method="POST", path="/v1/responses", query=b"", headers=(), body=json.dumps(body).encode())
+
+
+def answered(recorder: Recorder, incoming: Incoming, number: int) -> Exchange:
+    """Return an ear that has placed a request, and heard all of an answer of this number."""
+    ear = recorder.listen(incoming, "responses")
+    assert ear is not None
+    ear._heard.result()
+    ear.head(200, JSON)
+    ear.piece(json.dumps(body_of(Answer(text=f"Answer {number}."), "responses", "m", number)).encode())
+    return ear
+
+
+@pytest.mark.parametrize("next_one", [by_id("resp_1"), asked("responses", "Hello", "Answer 1.", "And then?")])
+def test_a_request_behind_an_answer_that_is_still_being_kept_goes_on_there(store, next_one):
+    """A client whose answer was not held long enough asks on before there is a thread."""
+    may_go_on = threading.Event()
+
+    def redact(message: Message) -> Message:
+        assert message.text != "Answer 1." or message.model is None or may_go_on.wait(20)
+        return message
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+
+    async def talk() -> None:
+        ears = answered(recorder, asked("responses", "Hello"), 1), answered(recorder, next_one, 2)
+        tasks = [asyncio.create_task(ear.commit()) for ear in ears]
+        done, _ = await asyncio.wait(tasks, timeout=0.2)
+        assert not done
+        may_go_on.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(talk())
+    recorder.close()
+    assert entries(store) == [["user: Hello", "assistant: Answer 1.", "user: And then?", "assistant: Answer 2."]]
+    assert recorder.counts == {"new": 1, "append": 1}

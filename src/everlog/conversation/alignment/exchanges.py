@@ -100,11 +100,11 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
     principal = principal_of(unit, request)
-    if placed.thread is None or placed.forks_at is not None:
-        _make_sure_of(unit, placed, principal)
-        if (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
-            return Recorded(decision="nothing", thread=kept, said=0)
-    thread = _thread(unit, placed, principal, request.session)
+    _make_sure_of(unit, placed, principal)
+    is_apart = placed.thread is None or placed.forks_at is not None
+    if is_apart and (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
+        return Recorded(decision="nothing", thread=kept, said=0)
+    thread = _thread(unit, placed, principal, request)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
@@ -123,7 +123,7 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
 
 
 def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:
-    """Make sure that what a thread or a fork is to be made for still stands nowhere.
+    """Make sure that what stood nowhere when it was looked for still stands nowhere.
 
     A client whose answer was not held long enough asks on before it is kept.
 
@@ -157,14 +157,15 @@ def _kept_since(
     return next(later, None)
 
 
-def _thread(unit: Unit, placed: Placed, principal: str, session: str) -> ThreadRow:
+def _thread(unit: Unit, placed: Placed, principal: str, request: Request) -> ThreadRow:
     """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one.
 
     Raises:
-        Overtaken: it is not as it was seen, or the session that this would begin was begun by another request.
+        Overtaken: it is not as it was seen, or what this would begin was begun by another request.
     """
     seen = placed.thread
     if seen is None:
+        session = request.session
         if session and not placed.members.issuperset(log.members(unit, session, principal=principal)):
             raise Overtaken
         return made(unit, placed.key if log.known(unit, placed.key) is None else free_key(unit, placed.key))

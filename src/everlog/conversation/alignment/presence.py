@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from everlog import log
-from everlog.conversation.alignment.references import resolved
+from everlog.conversation.alignment.references import references, resolved
 from everlog.conversation.alignment.values import Request, Word
 from everlog.errors import Erased
 from everlog.log import Decision, Place, Print, ThreadRow
@@ -70,6 +70,8 @@ class Presence:
     def __init__(self, request: Request, redact: Callable[[Message], Message]) -> None:
         self.placed: Placed | None = None
         """Where it belongs, once that was looked for."""
+        self.is_adrift = False
+        """Whether it shows or names an answer that is not in the log, or not yet: what came before may be on its way."""
         self._request = request
         self._named = bool(request.session) or request.caller.is_one_person
         leading, self._messages = log.leading(tuple(map(redact, request.messages)))
@@ -94,6 +96,8 @@ class Presence:
             found = self._continued(unit, request.after, incoming)
         elif found is None and (request.session or any(one.kind in VOICES for one in incoming)):
             found = self._found(unit, incoming)
+        names = request.after or request.held or any(one.kind in VOICES for one in incoming)
+        self.is_adrift = (bool(names) and found is None) or any(map(references, self._messages))
         thread, decision = found or (self._newest(unit) if request.is_side else None, log.Nothing(at=0))
         decided = self._decided(unit, thread, decision)
         self.placed = replace(decided, principal=self._principal, awaited=self._awaited, unknown=self._unknown)
@@ -130,7 +134,7 @@ class Presence:
     def _found(self, unit: Unit, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return the thread that the history belongs to, with what of it is new there; None for a new one."""
         members = self._candidates(unit)
-        shown, places = self._shown(unit, incoming)
+        shown, places = _shown_in(unit, incoming, self._principal)
         self._awaited = tuple(one.chain for one in incoming[shown:] if one.kind in VOICES and not one.quiet)[-NEAR:]
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
@@ -162,17 +166,6 @@ class Presence:
             thread = _load(unit, place.thread)
             if thread is not None and log.is_answered(unit, thread, place.i + 1):
                 yield place, thread
-
-    def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
-        """Return how much of the history, an answer among it, stands in the log as it is, and where."""
-        spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
-        ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
-        chains = list(ends)
-        for some in (chains[-NEAR:], chains[:-NEAR]):
-            if places := log.holding(unit, some, principal=self._principal):
-                longest = max(ends[place.chain] for place in places)
-                return longest + 1, [place for place in places if ends[place.chain] == longest]
-        return 0, []
 
     def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return a thread of the session if the history plainly shows the end of it, with what is new."""
@@ -271,6 +264,18 @@ class Presence:
 def principal_of(unit: Unit, request: Request) -> str:
     """Return the name under which the sessions of whoever sent a request stand."""
     return log.principal_of(unit, request.caller.key, request.caller.user)
+
+
+def _shown_in(unit: Unit, incoming: Sequence[Print], principal: str) -> tuple[int, list[Place]]:
+    """Return how much of the history, an answer among it, stands in the log as it is, and where."""
+    spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
+    ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
+    chains = list(ends)
+    for some in (chains[-NEAR:], chains[:-NEAR]):
+        if places := log.holding(unit, some, principal=principal):
+            longest = max(ends[place.chain] for place in places)
+            return longest + 1, [place for place in places if ends[place.chain] == longest]
+    return 0, []
 
 
 def _appended(thread: ThreadRow, incoming: Sequence[Print], shown: int, quiet: int) -> Decision:

@@ -20,6 +20,8 @@ class Caller:
     """Id of the API key; empty where none is needed."""
     user: str = ""
     """The end user, where the request names one; two of them are two people."""
+    project: str | None = None
+    """The project that the key is for, whatever requests say."""
     is_one_person: bool = False
     """Whether only one person is behind the key: a history that shows less than the whole of a thread is theirs too."""
 

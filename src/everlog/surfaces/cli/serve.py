@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from everlog.surfaces import config
+from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import placed, running
+from everlog.surfaces.proxy.running import asked, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -45,11 +45,13 @@ def serve(
     """
     here = session.of(context)
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
-    found, _ = config.proxy(here.settings, given=given)
+    settings = here.settings
+    found, _ = asked(settings, given=given)
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
+    lines.adopt("uvicorn.error")
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: placed(here, found).open(create=True))
+        app = running(found, lambda: opening.opened(settings, create=True))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
 
         def ready() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from urllib.parse import unquote
 
 from everlog.access import Principal
@@ -21,7 +22,7 @@ from everlog.surfaces.proxy.asgi import (
     upload_of,
 )
 from everlog.surfaces.proxy.faults import fault
-from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.relay.headers import OUR_KEY
@@ -177,8 +178,7 @@ class App:
             caller = replace(caller, receive=body.receive, upload=body)
         incoming = replace(head, body=body if isinstance(body, bytes) else b"")
         if self.options.forward_to_headroom:
-            upward = for_headroom(head.headers, admitted.principal, self.options.aliases)
-            caller = replace(caller, upward=upward)
+            caller = replace(caller, upward=await self._upward(incoming, admitted.principal))
         await self._relay(way, incoming, caller)
 
     async def _body(self, way: Route, head: Incoming, receive: Receive) -> bytes | Upload:
@@ -186,6 +186,11 @@ class App:
         if way.kind in UNREAD:
             return await upload_of(head, receive)
         return await body_of(head, receive, self.options.body_bytes)
+
+    async def _upward(self, incoming: Incoming, principal: Principal) -> Headers:
+        """Return what upstreams are told of who asks."""
+        tell = partial(for_headroom, incoming.headers, incoming.body, principal, self.options.aliases)
+        return tell() if len(incoming.body) < LARGE else await asyncio.to_thread(tell)
 
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()

@@ -13,6 +13,7 @@ from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
 from everlog.protocols.shapes import Record, array, loads, record, string
+from everlog.protocols.sse import Frames
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.recording.controls import Controls
@@ -74,11 +75,41 @@ def parse_exchange(
         session=session,
         after=opaque(after) if (after := string(body.get("previous_response_id"))) else None,
         held=_held(body),
-        origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
+        origin=Origin(
+            request=request,
+            session=session or None,
+            user=user or None,
+            project=caller.project or who.project,
+            cwd=who.cwd,
+        ),
         model=opaque(model) if (model := string(body.get("model"))) else None,
         learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
+
+
+def heard_answer(
+    protocol: Format, pieces: list[bytes], *, is_stream: bool, is_whole: bool, is_stored: bool, provider: str | None
+) -> Answer | None:
+    """Return an answer as far as it was heard; None where it is none that belongs to the conversation.
+
+    The pieces of a stream are taken out of the list as they are read, so that no more is held than that and its words.
+    """
+    if not is_stream:
+        body = body_of(b"".join(pieces))
+        if body is None:
+            return Answer(state=TurnState.ABORTED)
+        if protocol.parse_fault(body) is not None:
+            return None
+        return parse_answer(protocol.parse_reply(body), is_whole=is_whole, is_stored=is_stored, provider=provider)
+    stream, frames = protocol.stream(), Frames()
+    pieces.reverse()
+    while pieces:
+        for event in frames.feed(pieces.pop()):
+            stream.feed(event)
+    reply = stream.reply()
+    is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
+    return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=provider)
 
 
 def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str | None = None) -> Answer:

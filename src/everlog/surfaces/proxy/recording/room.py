@@ -12,9 +12,6 @@ SMALL = 64 * 1024
 STEP = 2**20
 """After how many more bytes of one answer it is looked again whether there is room."""
 
-LARGE = 4 * 2**20
-"""From how many bytes on work is done one after the other: it is the interpreter's alone, and answers wait for that too."""
-
 MOST_SAID = 20_000
 """Messages and parts of messages in one request; one of more was made to be long, and nothing of it is kept."""
 

@@ -51,7 +51,7 @@ class Tally:
     async def commit(self) -> None:
         """Count what it took."""
         if 200 <= self._status < 300:
-            await asyncio.wrap_future(self._recorder.begin(self._count))
+            await asyncio.wrap_future(self._recorder.threads.begin(self._count))
 
     async def leave(self, why: Literal["client", "upstream"]) -> None:  # noqa: ARG002 -- the interface of ears
         """Count what it took so far, if it was answered."""
