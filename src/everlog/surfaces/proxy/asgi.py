@@ -55,20 +55,19 @@ async def body_of(head: Incoming, receive: Receive, most_bytes: int) -> bytes:
     said = head.header(b"content-length") or b""
     if said.isdigit() and int(said) > most_bytes:
         raise TooLarge
-    pieces: list[bytes] = []
-    size, more = 0, True
-    while more:
+    whole = bytearray()  # many pieces that are let go at once would stay with the allocator
+    while True:
         message = await receive()
         if message["type"] != "http.request":
             raise Left
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > most_bytes:
+        piece: bytes = message.get("body", b"")
+        if len(whole) + len(piece) > most_bytes:
             raise TooLarge
-        more = message.get("more_body", False)
-    if len(pieces) == 1:
-        return pieces[0]
-    return b"".join(pieces) if size < LARGE else await asyncio.to_thread(b"".join, pieces)
+        if not (whole or message.get("more_body", False)):
+            return piece
+        whole += piece
+        if not message.get("more_body", False):
+            return bytes(whole) if len(whole) < LARGE else await asyncio.to_thread(b"".join, (whole,))
 
 
 class Upload:
