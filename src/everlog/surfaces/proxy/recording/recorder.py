@@ -55,8 +55,6 @@ WAITING = 256
 MOST_HEARD = 256 * 2**20
 """Bytes of an answer that are kept to be read; of a longer one nothing is kept."""
 
-HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
@@ -218,10 +216,8 @@ class Exchange:
         heard = self._heard.result()
         if heard is None:
             return NOT_KEPT if self._is_lost else ()
-        placed = heard.presence.placed
-        hint = (HINT,) if placed is not None and placed.is_unproven else ()
-        more = told(heard.request, placed) if self._controls.tells else ()
-        return (*self._recorder.standing.said, *hint, *more)
+        more = told(heard.request, heard.presence.placed, all_of_it=self._controls.tells)
+        return (*self._recorder.standing.said, *more)
 
     @property
     def _is_lost(self) -> bool:
