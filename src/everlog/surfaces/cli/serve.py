@@ -9,6 +9,7 @@ from everlog.surfaces import config
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
+from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.running import placed, running
 from everlog.surfaces.proxy.serving import listen
@@ -45,18 +46,21 @@ def serve(
     """
     here = session.of(context)
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
-    found, _ = config.proxy(here.settings, given=given)
+    found, file = config.proxy(here.settings, given=given)
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: placed(here, found).open(create=True))
+        at = placed(here, found)
+        app = running(found, lambda: at.open(create=True))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
+        startup = started(address, found, file, at.settings)
 
         def ready() -> None:
             if here.json:
-                document({"base_url": f"{address}/v1", "mode": found.mode})
+                document(startup.document())
             else:
-                line(f"{address}/v1 is the base URL for clients; {address} for those of Anthropic")
+                for words in startup.lines():
+                    line(words)
             if sys.stdout is not None:
                 sys.stdout.flush()
 

@@ -72,24 +72,23 @@ def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
         Mistake: there is no upstream, or others could reach it and there is no key to let them in.
     """
     options = found.options()
-    needs_keys = found.proxy.keys.required or not found.is_local
-    if found.mode == "off" and not needs_keys:
+    if not found.needs_database:
         app, door = App(options), Door(None)
         return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
-        return _on_database(memory, found, options, needs_keys=needs_keys)
+        return _on_database(memory, found, options)
     except BaseException:
         memory.close()
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> Front:
+def _on_database(memory: Everlog, found: Configured, options: Options) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
-    if needs_keys and not memory.store.read(memory.name, keys):
+    if found.needs_keys and not memory.store.read(memory.name, keys):
         host = found.proxy.server.host
         raise Mistake(f"nobody could ask: {host} needs keys, and there is none; make one by `everlog keys create`")
-    door = Door(memory.store, local=None if needs_keys else local)
+    door = Door(memory.store, local=None if found.needs_keys else local)
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
