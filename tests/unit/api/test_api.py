@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 import everlog
 from everlog import log
 from everlog.access import LOOPBACK, Principal
+from everlog.errors import StoreUnavailable
 from everlog.messages import Origin
 from everlog.store import Unit
 from everlog.surfaces.api.application import Api
@@ -34,8 +35,8 @@ class Asking:
 
 
 class Client:
-    def __init__(self, home: everlog.Everlog) -> None:
-        self.api = Api(home.store)
+    def __init__(self, home: everlog.Everlog, *, builds: bool = True) -> None:
+        self.api = Api(home.store, builds=builds)
 
     def ask(self, path: str, who: Principal = LOOPBACK, method: str = "GET", **given: Any) -> Any:
         with TestClient(Asking(self.api, who)) as client:
@@ -101,6 +102,38 @@ def test_a_view_keeps_its_budget_and_its_lines_open(client: Client, home: everlo
     assert view["bytes"] == len(view["text"].encode()) <= 600
     assert view["is_current"]
     assert client.ask("/threads/sea/zoom?id=0&n=2").json()["text"] == home.thread("sea").tree.zoom(0, 2)
+
+
+def test_a_view_of_what_was_just_said_shows_its_words(client: Client, home: everlog.Everlog):
+    thread = home.thread("fresh")
+    thread.append("user", "Where is the ferry?")
+    thread.append("assistant", "At Roscoff.")
+    view = client.ask("/threads/fresh/view").json()
+    assert view["is_current"]
+    assert "0+1|user: Where is the ferry?" in view["text"]
+    assert "Roscoff" in client.ask("/threads/fresh/zoom?id=0&n=2").json()["text"]
+
+
+def test_lines_that_a_model_is_to_build_are_left_to_it(home: everlog.Everlog):
+    home.thread("fresh").append("user", "Where is the ferry?")
+    client = Client(home, builds=False)
+    view = client.ask("/threads/fresh/view").json()
+    assert not view["is_current"]
+    assert "not summarized yet" in view["text"]
+
+
+def test_a_tree_that_cannot_be_built_now_is_shown_as_it_is(
+    client: Client, home: everlog.Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    home.thread("fresh").append("user", "Where is the ferry?")
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(home.store, "write", away)
+    found = client.ask("/threads/fresh/view")
+    assert found.status_code == 200
+    assert not found.json()["is_current"]
 
 
 def test_words_are_found_without_a_word_being_told(client: Client):

@@ -15,7 +15,7 @@ import pytest
 
 import everlog
 from everlog import access
-from everlog.access import LOOPBACK
+from everlog.access import LOOPBACK, Limits
 from everlog.conversation.alignment.values import Caller
 from everlog.errors import ConnectionFailed, ProviderTimeout
 from everlog.surfaces.proxy import lines
@@ -114,6 +114,17 @@ def test_it_says_what_it_is_not_ready_for(proxy: Proxy):
     found = proxy.ask("/readyz")
     assert (found.status, json.loads(found.body)["missing"]) == (503, ["database"])
     assert proxy.ask("/livez").status == 200
+
+
+def test_looking_does_not_count_against_the_limits_of_a_key(locked: Proxy):
+    key = locked.key(limits=Limits(requests_per_minute=1))
+    for _ in range(3):
+        assert locked.ask("/everlog/v1/threads", "GET", key).status == 200
+        assert locked.ask("/health", "GET", key).status == 200
+    assert locked.chat(key).status == 200
+    refused = locked.chat(key)
+    assert refused.status == 429
+    assert locked.ask("/everlog/v1/threads", "GET", key).status == 200
 
 
 def test_each_page_is_got_headed_and_asked_for_by_web_pages(proxy: Proxy):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from everlog.surfaces.cli.session import Session
-from everlog.surfaces.proxy.running import placed
+from everlog.surfaces.proxy.running import builds_lines, placed
 from everlog.surfaces.proxy.settings.configured import Configured
 from everlog.surfaces.proxy.settings.schema import Proxy
 
@@ -25,3 +25,17 @@ def test_an_option_and_the_environment_win_over_it(monkeypatch: pytest.MonkeyPat
     assert (found.path, found.tenant) == (Path("mine.db"), "me")
     monkeypatch.setenv("EVERLOG_DB", "theirs.db")
     assert placed(Session(), SAID).settings.path == Path("theirs.db")
+
+
+def test_lines_are_built_here_unless_a_model_or_a_program_is_set_to_do_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("EVERLOG_DB", str(tmp_path / "talks.db"))
+    assert builds_lines(Session())
+    settings = tmp_path / "everlog.toml"
+    settings.write_text('[compactor]\nmodel = "m"\napi_key_env = "NOT_SET_ANYWHERE"\n')
+    assert not builds_lines(Session())
+    settings.write_text('[compactor]\nmodel = "extractive"\n')
+    assert builds_lines(Session())
+    monkeypatch.setenv("EVERLOG_COMPACTOR", "anthropic/claude-haiku-4-5")
+    assert not builds_lines(Session())

@@ -34,8 +34,10 @@ _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_
 class Api:
     """What is in one database, over HTTP."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, builds: bool = True) -> None:
+        """Show a database; `builds` says whether lines that are missing of a tree are built before they are shown."""
         self._store = store
+        self._builds = builds
         self._room = anyio.CapacityLimiter(AT_ONCE)
         routes = [Route(f"{PREFIX}{one.path}", self._route(one), methods=[one.method]) for one in OPERATIONS]
         described = msgspec.json.encode(document(OPERATIONS, everlog.__version__))
@@ -62,7 +64,7 @@ class Api:
                 return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
             try:
                 asked: Any = msgspec.convert(await _asked(request), one.asks, strict=False)
-                home = Home(Everlog(self._store, tenant=principal.tenant), principal)
+                home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds)
                 act = partial(one.act, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
             except msgspec.ValidationError as error:

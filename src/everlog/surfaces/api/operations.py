@@ -1,6 +1,7 @@
 """All that can be asked over HTTP, as one table: routes and document are made of it."""
 
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,13 +10,20 @@ from typing import Any
 
 from everlog import log
 from everlog.access import Principal, Role
+from everlog.clock import monotonic
 from everlog.conversation.database import Everlog, Overview
+from everlog.conversation.pumping import WARM_S
 from everlog.conversation.thread import Thread
-from everlog.errors import UnknownAddress, UnknownThread
+from everlog.conversation.tree import Tree
+from everlog.errors import EverlogError, UnknownAddress, UnknownThread
 from everlog.jsonl import render_entry
+from everlog.memory import tree as memory
+from everlog.pump import run
 from everlog.store import Unit
 from everlog.surfaces.api import requests, values
 from everlog.tokens import size_bytes
+
+events = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,8 @@ class Home:
 
     everlog: Everlog
     principal: Principal
+    builds: bool = True
+    """Whether lines that are missing may be built before they are shown: no model is set to do that."""
 
     @property
     def sees_all(self) -> bool:
@@ -45,6 +55,27 @@ class Home:
         if not self.sees_all and id_ not in self.own():
             raise unknown
         return thread
+
+    def tree(self, key: str) -> Tree:
+        """Return the tree of a thread; what is missing of it is built first, for a while, where code builds it."""
+        thread = self.thread(key)
+        tree = thread.tree
+        if not self.builds or tree.is_current:
+            return tree
+        until = monotonic() + WARM_S
+        compactor = memory.Extractive()
+        try:
+            run(
+                self.everlog.store,
+                self.everlog.name,
+                thread.id,
+                memory.Tree.of(compactor),
+                compactor,
+                stop=lambda: monotonic() > until,
+            )
+        except EverlogError as error:  # what is there can be shown
+            events.warning("a tree could not be brought up to date", extra={"error": type(error).__name__})
+        return tree
 
     def own(self) -> frozenset[str]:
         """Return the ids of the principal's own threads."""
@@ -126,13 +157,13 @@ def list_instructions(home: Home, path: Mapping[str, str], _: values.Nothing) ->
 
 def show_view(home: Home, path: Mapping[str, str], asked: values.Budget) -> values.View:
     """Show a thread within a budget."""
-    tree = home.thread(path["key"]).tree
+    tree = home.tree(path["key"])
     return _view(tree.view(asked.bytes), is_current=tree.is_current)
 
 
 def zoom(home: Home, path: Mapping[str, str], asked: values.Line) -> values.View:
     """Open a line of a view: its two halves, or the message."""
-    tree = home.thread(path["key"]).tree
+    tree = home.tree(path["key"])
     return _view(tree.zoom(asked.id, asked.n), is_current=tree.is_current)
 
 

@@ -11,7 +11,7 @@ from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
 from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import placed, running
+from everlog.surfaces.proxy.running import builds_lines, placed, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -51,7 +51,7 @@ def serve(
     lines.begin(server.log_level, server.log_format)
     with listen(server.host, server.port) as listening:
         at = placed(here, found)
-        app = running(found, lambda: at.open(create=True))
+        app = running(found, lambda: at.open(create=True), builds=builds_lines(at))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
         startup = started(address, found, file, at.settings)
 

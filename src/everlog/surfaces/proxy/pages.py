@@ -66,6 +66,8 @@ class Site:
     tenant: str = "default"
     aliases: Mapping[str, Sequence[str]] | None = None
     """Further names of headers that say who asks, by field."""
+    builds: bool = True
+    """Whether lines of trees may be built here: no model is set to do that."""
 
     async def page(self, path: str, headers: Headers, principal: Principal | None) -> Page:
         """Return a page; `principal` is whoever was let in, None where nobody is asked."""

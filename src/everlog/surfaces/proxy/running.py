@@ -12,6 +12,7 @@ from everlog.conversation.database import Everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
 from everlog.protocols.shapes import Record
+from everlog.pump.compactors import EXTRACTIVE
 from everlog.surfaces import config
 from everlog.surfaces.cli.session import Session
 from everlog.surfaces.proxy.admission import Door
@@ -65,8 +66,13 @@ def _caller(principal: Principal) -> Caller:
     return Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
 
 
-def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
+def running(found: Configured, open_database: Callable[[], Everlog], *, builds: bool = True) -> Front:
     """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
+
+    Args:
+        found: what is said of it.
+        open_database: opens the database.
+        builds: whether lines of trees may be built here, see `builds_lines`.
 
     Raises:
         Mistake: there is no upstream, or others could reach it and there is no key to let them in.
@@ -77,13 +83,13 @@ def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
         return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
-        return _on_database(memory, found, options)
+        return _on_database(memory, found, options, builds=builds)
     except BaseException:
         memory.close()
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options) -> Front:
+def _on_database(memory: Everlog, found: Configured, options: Options, *, builds: bool) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
     if found.needs_keys and not memory.store.read(memory.name, keys):
         host = found.proxy.server.host
@@ -112,6 +118,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options) -> Front:
         recorder=recorder,
         tenant=memory.name,
         aliases=found.aliases,
+        builds=builds,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)
@@ -126,8 +133,17 @@ def placed(here: Session, found: Configured) -> Session:
     )
 
 
+def builds_lines(here: Session) -> bool:
+    """Return whether lines of trees may be built where they are looked at: no model, nor a program, is set to do that."""
+    try:
+        return config.compactor_settings(here.settings).name == EXTRACTIVE
+    except Mistake:  # whoever runs it is told
+        return False
+
+
 def configured() -> Front:
     """Return the proxy that the environment and its file of settings ask for."""
     here = Session()
     found, _ = config.proxy(here.settings)
-    return running(found, lambda: placed(here, found).open(create=True))
+    at = placed(here, found)
+    return running(found, lambda: at.open(create=True), builds=builds_lines(at))
