@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from everlog.errors import Mistake
 from everlog.messages import Media, Message, Result
-from everlog.surfaces.proxy.recording.profiles import parse, profiles
+from everlog.surfaces.proxy.recording.profiles import parse, profile_of, profiles
 from everlog.surfaces.proxy.recording.profiles.blocks import LEFT_OUT, Blocks
 from everlog.surfaces.proxy.recording.profiles.rules import Facts, Rule
 
@@ -88,6 +88,13 @@ def test_a_rule_holds_if_all_that_it_asks_for_does():
     assert not rule.holds(Facts((), {**body, "tools": [{}]}, [message]))
     assert not rule.holds(Facts((), body, [message, message]))
     assert not rule.holds(Facts((), {"messages": [{"role": "assistant", "content": "### Task:"}]}, [message]))
+
+
+def test_an_sdk_of_which_a_raw_answer_is_wanted_is_not_taken_for_langchain():
+    raw = ((b"user-agent", b"OpenAI/Python 3.57.0"), (b"x-stainless-raw-response", b"true"))
+    assert profile_of(Facts(raw, {"model": "m"}, ())).name == "proxy"
+    assert profile_of(Facts(raw, {"model": "m", "stream": True}, ())).name == "proxy"
+    assert profile_of(Facts(raw, {"model": "m", "stream": False}, ())).name == "langchain"
 
 
 @pytest.mark.parametrize("body", [{}, {"messages": 7}, {"messages": [7]}, {"input": "x"}, {"input": [{"type": "x"}]}])
