@@ -46,7 +46,12 @@ TEXT = (b"content-type", b"text/plain; charset=utf-8")
 NUMBERS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 JSON_TYPE = (b"content-type", b"application/json")
 
-_FAILURES = {"upstream_timeout": "timeout", "upstream_failed": "unreachable", "upstream_broke_off": "broke_off"}
+_FAILURES = {
+    "upstream_timeout": "timeout",
+    "upstream_unreachable": "unreachable",
+    "upstream_failed": "failed",
+    "upstream_broke_off": "broke_off",
+}
 
 _LOSSES = {"failed": "record", "refused": "record", "unread": "read"}
 """Where a thing could not be done, by what the recorder calls it."""

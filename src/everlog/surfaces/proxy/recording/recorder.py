@@ -40,7 +40,7 @@ from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
-from everlog.surfaces.proxy.relay.hearing import NOT_KEPT
+from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -206,7 +206,7 @@ class Exchange:
 
     def said(self) -> Headers:
         """Return what is known by now of where the request belongs, and of whether it can be kept."""
-        return ((b"x-everlog-request-id", self.id.encode()), *self._said())
+        return ((REQUEST_ID, self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
         if not self._heard.done():
