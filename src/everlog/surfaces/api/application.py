@@ -18,6 +18,7 @@ from everlog.access import Principal
 from everlog.conversation.database import Everlog
 from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, UnknownThread
 from everlog.store import Store
+from everlog.surfaces.api.asking import parsed
 from everlog.surfaces.api.document import PREFIX, document, page
 from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
 
@@ -63,12 +64,10 @@ class Api:
             if ROLES.index(principal.role) < ROLES.index(one.role):
                 return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
             try:
-                asked: Any = msgspec.convert(await _asked(request), one.asks, strict=False)
+                asked = parsed(one.asks, await _asked(request, one))
                 home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds)
                 act = partial(one.act, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
-            except msgspec.ValidationError as error:
-                return _fault(400, str(error), "invalid")
             except EverlogError as error:
                 return _of(error)
             if isinstance(found, Iterator):
@@ -78,7 +77,7 @@ class Api:
         return answer
 
 
-async def _asked(request: Request) -> Mapping[str, Any]:
+async def _asked(request: Request, one: Operation) -> Mapping[str, Any]:
     """Return what a request asks for: its query, or its body.
 
     Raises:
@@ -96,7 +95,8 @@ async def _asked(request: Request) -> Mapping[str, Any]:
     except (msgspec.DecodeError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Mistake("the body is a JSON object")
+        needed = ", ".join(f'"{field.name}": …' for field in msgspec.structs.fields(one.asks))
+        raise Mistake(f"the body is a JSON object: {{{needed}}}")
     return found
 
 

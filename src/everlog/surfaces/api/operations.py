@@ -21,6 +21,7 @@ from everlog.memory import tree as memory
 from everlog.pump import run
 from everlog.store import Unit
 from everlog.surfaces.api import requests, values
+from everlog.surfaces.beginnings import begun_by
 from everlog.tokens import size_bytes
 
 events = logging.getLogger(__name__)
@@ -41,13 +42,13 @@ class Home:
         return self.principal.role != "chat"
 
     def thread(self, key: str) -> Thread:
-        """Return a thread.
+        """Return a thread, by its whole key.
 
         Raises:
             UnknownThread: there is none, or it is somebody else's: nobody is told which.
         """
         thread = self.everlog.thread(key)
-        unknown = UnknownThread(f"no thread {key!r} here")
+        unknown = UnknownThread(f"no thread {key!r} here; GET /everlog/v1/threads lists those that are")
         try:
             id_ = thread.id
         except UnknownThread:
@@ -56,9 +57,23 @@ class Home:
             raise unknown
         return thread
 
+    def named(self, word: str) -> Thread:
+        """Return a thread to be read, by its key, or by the beginning of that where it means one thread alone.
+
+        Raises:
+            UnknownThread: there is none, or there are several, of those that may be seen.
+        """
+        try:
+            return self.thread(word)
+        except UnknownThread:
+            key = begun_by([one.key for one in self.threads("")], word)
+            if key is None:
+                raise
+        return self.thread(key)
+
     def tree(self, key: str) -> Tree:
         """Return the tree of a thread; what is missing of it is built first, for a while, where code builds it."""
-        thread = self.thread(key)
+        thread = self.named(key)
         tree = thread.tree
         if not self.builds or tree.is_current:
             return tree
@@ -134,7 +149,7 @@ def list_threads(home: Home, _: Mapping[str, str], asked: values.Page) -> values
 
 def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Thread:
     """Show a thread."""
-    thread = home.thread(path["key"])
+    thread = home.named(path["key"])
     row = thread.row()
     parent = None if row.parent is None else home.everlog.keys().get(row.parent)
     return values.Thread(key=thread.key, title=row.title, entries=row.next, turns=row.turns, forked_from=parent)
@@ -142,7 +157,7 @@ def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> value
 
 def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> values.Entries:
     """List messages."""
-    thread = home.thread(path["key"])
+    thread = home.named(path["key"])
     length = thread.row().next
     start = asked.start if asked.last is None else max(0, length - asked.last)
     stop = min(length, start + (asked.last or asked.limit))
@@ -152,7 +167,7 @@ def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> 
 
 def list_instructions(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Instructions:
     """List what the model was told before the conversation."""
-    return values.Instructions(instructions=home.thread(path["key"]).instructions())
+    return values.Instructions(instructions=home.named(path["key"]).instructions())
 
 
 def show_view(home: Home, path: Mapping[str, str], asked: values.Budget) -> values.View:
@@ -169,14 +184,14 @@ def zoom(home: Home, path: Mapping[str, str], asked: values.Line) -> values.View
 
 def search(home: Home, path: Mapping[str, str], asked: values.Words) -> values.Hits:
     """Find messages by their words: where and when, no text."""
-    found = home.thread(path["key"]).tree.search(asked.q, asked.before)
+    found = home.named(path["key"]).tree.search(asked.q, asked.before)
     hits = [values.Hit(id=hit.i, words=hit.words, date=hit.date) for hit in found.hits]
     return values.Hits(words=found.words, hits=hits, start=found.start, stop=found.stop)
 
 
 def export(home: Home, path: Mapping[str, str], _: values.Nothing) -> Iterator[bytes]:
     """Write a thread as lines of JSON, one entry each."""
-    return home.thread(path["key"]).export()
+    return home.named(path["key"]).export()
 
 
 def erase_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Receipt:

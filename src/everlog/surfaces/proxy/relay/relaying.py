@@ -6,11 +6,11 @@ client as well: nothing is put behind it that the upstream did not say.
 
 import asyncio
 import logging
-import os
 from dataclasses import dataclass
 from functools import partial
 
 from everlog.access import LOOPBACK, Principal
+from everlog.chat.places import reason_of
 from everlog.errors import EverlogError, Mistake, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Message, Receive, Send, Upload, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import code_of, fault, of_upstream
@@ -157,18 +157,9 @@ class Relay:
     def _failed(self, event: str, target: Target, error: ProviderTrouble, request: str | None) -> None:
         """Count and log that an upstream gave no whole answer."""
         self._duties.counts[event] += 1
-        facts = {"event": event, "upstream": target.name, "reason": _reason(error), "request_id": request}
+        reason = reason_of(error) or type(error).__name__
+        facts = {"event": event, "upstream": target.name, "reason": reason, "request_id": request}
         log.warning("no whole answer", extra=facts)
-
-
-def _reason(error: BaseException) -> str:
-    """Return why something failed, in the system's words or by the name of its kind: what an error says may hold others'."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.errno is not None:
-            return os.strerror(cause.errno)
-        cause = cause.__cause__ or cause.__context__
-    return type(error).__name__
 
 
 class _Head:
