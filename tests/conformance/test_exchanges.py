@@ -235,3 +235,13 @@ def test_a_turn_is_open_while_tools_work_and_closed_by_the_next_one(store):
     )  # fmt: skip
     keep(store, again, told("Fine"))
     assert states() == [TurnState.PARTIAL, TurnState.COMPLETE]
+
+
+def test_turns_that_broke_off_are_known_by_their_last_entry_also_in_a_fork(store):
+    keep(store, asked("When?"), replace(told("At ni"), state=TurnState.PARTIAL))
+    keep(store, asked("When?", "At ni", "And back?", request="s"), Answer(state=TurnState.ABORTED))
+    keep(store, asked("When?", "At ni", "How far?", request="u"), told("Nine miles."))
+    first, fork = store.read("t", log.listed)
+    found = [store.read("t", partial(log.broken_off, thread=one.id, start=0, stop=99)) for one in (first, fork)]
+    assert found == [{1: TurnState.PARTIAL, 2: TurnState.ABORTED}, {1: TurnState.PARTIAL}]
+    assert store.read("t", partial(log.broken_off, thread=first.id, start=2, stop=3)) == {2: TurnState.ABORTED}
