@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run look check test test-long test-live test-clients bench lock clean
+.PHONY: help setup run look check test test-long test-load test-live test-clients bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +42,9 @@ test: $(READY) ## all tests but the long ones
 test-long: $(READY) ## all tests, in depth; EVERLOG_DATA names the folder of real conversations
 	$(BIN)/python -m pytest -q -m "not live and not clients" -n $(WORKERS) --dist worksteal --inline-snapshot=disable \
 		--hypothesis-profile=long --timeout=7200
+
+test-load: $(READY) ## 50 clients for ten minutes before a proxy that is killed five times, and what the log holds afterwards
+	$(BIN)/python -m tests.load
 
 test-live: $(READY) .venv-live/.ready ## tests on a small real model, which is fetched once (about 220 MB with its engine)
 	EVERLOG_LIVE=$(CURDIR)/.venv-live/bin/python $(BIN)/python -m pytest -q -m live tests/live --timeout=600

@@ -36,17 +36,18 @@ class Sheet:
         *,
         at_most: float | None = None,
         at_least: float | None = None,
+        counted: bool = False,
     ) -> None:
-        """Print one result; a number with a bound is judged by it."""
+        """Print one result; a number with a bound is judged by it, in the short form if it was counted, not measured."""
         bound = verdict = ""
         if isinstance(value, float | int):
             if at_most is not None:
-                bound, kept = f"≤ {_shown(at_most)} {unit}", value <= at_most
+                bound, kept = f"≤ {_shown(at_most)} {unit}".rstrip(), value <= at_most
             elif at_least is not None:
-                bound, kept = f"≥ {_shown(at_least)} {unit}", value >= at_least
+                bound, kept = f"≥ {_shown(at_least)} {unit}".rstrip(), value >= at_least
             else:
                 kept = True
-            if bound and not self.quick:
+            if bound and (counted or not self.quick):
                 verdict = "ok" if kept else "MISSED"
                 self.missed += not kept
             value = f"{_shown(value)} {unit}".rstrip()

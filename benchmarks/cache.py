@@ -15,7 +15,8 @@ CHEAP_READS = 0.05
 
 def measure(sheet: Sheet) -> None:
     """Measure it for talk, for talk with tools, and for long turns of an agent."""
-    for talk in (plain(sheet.pick(300, 12)), with_tools(sheet.pick(300, 6)), agent(sheet.pick(20, 1))):
+    long = agent(*sheet.pick((20, 30, 60), (1, 6, 10)))
+    for talk in (plain(sheet.pick(300, 12)), with_tools(sheet.pick(300, 6)), long):
         rivals = ("rolling", "window", "rewritten", "whole") if talk.name == "talk" else ("by turn",)
         for one in compare(talk, ("merged", "ours", *rivals)):
             judge(sheet, talk, one)

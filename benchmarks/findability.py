@@ -34,7 +34,7 @@ from everlog.memory.tree.lines import LIMIT_BYTES, tag_of
 from everlog.memory.tree.nodes import children_of, label_of, level_of, parse_label, start_of
 from everlog.messages import JSON
 from everlog.pump.compactors import EXTRACTIVE
-from everlog.surfaces import config
+from everlog.surfaces import config, models
 from everlog.surfaces.cli.compactors import is_model, named
 from everlog.tokens import cut, size_bytes
 
@@ -135,7 +135,7 @@ def measure(sheet: Sheet) -> None:
         sheet.row("evidence opened", "LoCoMo", "", "no data: EVERLOG_DATA")
         return
     kinds: dict[str, Compactor] = {"Extractive": Extractive(), "cut-off lines": CutOff()}
-    chosen = config.compactor_settings(config.settings())
+    chosen = models.compactor_settings(config.settings())
     if chosen.name != EXTRACTIVE:
         options = chosen.options if is_model(chosen.name) else {}
         kinds[chosen.name] = named(chosen.name, options=options, required_protocol=chosen.required_protocol)

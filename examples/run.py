@@ -23,6 +23,7 @@ from typing import Any
 
 from everlog.errors import EverlogError, Mistake
 from everlog.surfaces import config
+from everlog.surfaces.proxy.running import asked
 from everlog.surfaces.proxy.serving import listen
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,7 +98,7 @@ def check_port() -> None:
     Raises:
         Mistake: it is taken.
     """
-    server = config.proxy(config.settings())[0].proxy.server
+    server = asked(config.settings())[0].proxy.server
     try:
         listen(server.host, server.port).close()
     except Mistake:
@@ -109,7 +110,7 @@ def check_port() -> None:
 
 def upstream(ends: contextlib.ExitStack) -> Found:
     """Return the model to stand in front of; what is started for it ends with `ends`."""
-    said, file = config.proxy(config.settings())
+    said, file = asked(config.settings())
     if said.proxy.upstream.base_url:
         own = said.proxy.upstream
         is_near = "//127.0.0.1" in own.base_url or "//localhost" in own.base_url

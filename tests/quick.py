@@ -2,7 +2,8 @@
 
 The command is a process of its own, with the arguments, environment, folder and open files of whoever asks. It can be
 given less room on disk, fewer rights, or a death at a named failpoint. A test asks by `Quick.run`; shells and tests
-that do not wait use `Quick.program`, which asks in their place. Signals reach that program only, not the command.
+that do not wait use `Quick.program`, which asks in their place: it passes signals on, ends as the command does, and where
+it is killed the command is. `Quick.python` is the same for `python -m MODULE` and `python -c CODE`.
 """
 
 import json
@@ -19,7 +20,7 @@ from typing import Any
 STOP_TIMEOUT_S = 60
 
 SERVER = """
-import importlib, json, os, pathlib, pkgutil, resource, select, signal, socket, sys, tempfile, traceback
+import contextlib, importlib, json, os, pathlib, pkgutil, resource, runpy, select, signal, socket, sys, tempfile, traceback, warnings
 from collections import Counter
 import everlog
 import everlog.surfaces.cli as cli
@@ -48,7 +49,7 @@ print("ready", flush=True)
 def command(asked, files):
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for kept in (listener, ended, wake, *asking.values()):
+    for kept in (listener, ended, wake, *filter(None, asking.values())):
         kept.close()
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -70,13 +71,26 @@ def command(asked, files):
             if point == name and met[point] == nth:
                 os.kill(os.getpid(), asked["signal"])
         failpoints.listen(listener_of_points)
-    cli.main()
+    if os.isatty(1):
+        sys.stdout.reconfigure(line_buffering=True)
+    sys.path[1:1] = filter(None, asked["env"].get("PYTHONPATH", "").split(os.pathsep))
+    if not asked["python"]:
+        cli.main()
+    kind, what, *sys.argv[1:] = asked["args"]
+    sys.path[0] = asked["cwd"]
+    if asked["env"].get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
+    if kind == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        exec(what, {"__name__": "__main__"})
+    raise SystemExit(0)
 
 def begin():
     caller, _ = listener.accept()
     first, files, _, _ = socket.recv_fds(caller, 1, 3)
     with caller.makefile("rb") as rest:
-        asked = json.loads(first + rest.read())
+        asked = json.loads(first + rest.readline())
     child = os.fork()
     if not child:
         status = 70
@@ -96,17 +110,32 @@ def begin():
     for file in files:
         os.close(file)
     asking[child] = caller
+    answer(child, child)
+
+def answer(child, number):
+    with contextlib.suppress(OSError):  # whoever has gone is noticed below
+        asking[child].sendall(b"%d\\n" % number)
+
+def hang_up(child):
+    asking[child].close()
+    asking[child] = None
+    os.kill(child, signal.SIGKILL)
 
 def tell():
     ended.recv(1024)
     for child in [*asking]:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
-            with asking.pop(child) as caller:
-                caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+            if asking[child]:
+                answer(child, os.waitstatus_to_exitcode(status))
+            if caller := asking.pop(child):
+                caller.close()
 
 while True:
-    ready = select.select([listener, ended, sys.stdin], [], [])[0]
+    callers = {caller: child for child, caller in asking.items() if caller}
+    ready = select.select([listener, ended, sys.stdin, *callers], [], [])[0]
+    for caller in callers.keys() & {*ready}:
+        hang_up(callers[caller])
     if ended in ready:
         tell()
     if listener in ready:
@@ -117,20 +146,33 @@ while True:
 """The process that forks. Its argument is where it listens; it ends with its standard input."""
 
 PROGRAM = """#!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
+def pass_on(number, frame):
+    try:
+        os.kill(command, number)
+    except ProcessLookupError:
+        pass
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    asked = {{"args": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}
+    asked = {{"args": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ), "python": {is_python}}}
     asked |= {{"room": 0, "nobody": False, "dies_at": None, "signal": 9}}
-    order = json.dumps(asked).encode()
+    order = json.dumps(asked).encode() + b"\\n"
     socket.send_fds(server, [order[:1]], [0, 1, 2])
     server.sendall(order[1:])
-    server.shutdown(socket.SHUT_WR)
+    told = server.makefile("rb")
+    command = int(told.readline())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
     for file in (0, 1, 2):
         os.close(file)
-    os._exit(int(server.recv(16) or 70) & 255)
+    status = int(told.readline() or 70)
+    if status < 0:
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status & 255)
 """
-"""What stands in for `everlog`."""
+"""What stands in for `everlog`, and for Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,26 +182,33 @@ class Quick:
     address: Path
     program: Path
     """An executable called `everlog`, alone in its folder."""
+    python: Path
+    """An executable that does what `python -m` and `python -c` do."""
 
     def run(self, asked: Mapping[str, Any], files: Sequence[int]) -> int:
         """Run a command with these three files, and return its exit code; negative for the signal that killed it."""
-        order = json.dumps(asked).encode()
+        order = json.dumps(asked).encode() + b"\n"
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(str(self.address))
             socket.send_fds(server, [order[:1]], files)
             server.sendall(order[1:])
-            server.shutdown(socket.SHUT_WR)
-            return int(server.recv(16))
+            with server.makefile("rb") as told:
+                told.readline()
+                return int(told.readline())
 
 
 @contextmanager
 def serving(environment: Mapping[str, str]) -> Iterator[Quick]:
     """Start the process that forks, in an environment in which the program is loaded."""
     with TemporaryDirectory(prefix="everlog-quick-") as folder:
-        quick = Quick(address=Path(folder, "asked"), program=Path(folder, "bin", "everlog"))
+        quick = Quick(
+            address=Path(folder, "asked"), program=Path(folder, "bin", "everlog"), python=Path(folder, "python")
+        )
         quick.program.parent.mkdir()
-        quick.program.write_text(PROGRAM.format(python=sys.executable, address=str(quick.address)))
-        quick.program.chmod(0o755)
+        for file in (quick.program, quick.python):
+            is_python = file == quick.python
+            file.write_text(PROGRAM.format(python=sys.executable, address=str(quick.address), is_python=is_python))
+            file.chmod(0o755)
         with subprocess.Popen(
             [sys.executable, "-c", SERVER, quick.address],
             stdin=subprocess.PIPE,

@@ -87,10 +87,10 @@ def with_tools(turns: int = 300) -> Talk:
     return _talk("tools", TOOLS, turns, rounds, chance, most_calls=3)
 
 
-def agent(turns: int = 20) -> Talk:
-    """Few turns of 30 to 60 rounds; one round in ten makes fifteen calls at once."""
+def agent(turns: int = 20, least: int = 30, most: int = 60) -> Talk:
+    """Few turns of many rounds, 30 to 60 unless said; one round in ten makes fifteen calls at once."""
     chance = random.Random(3)
-    rounds = (chance.randint(30, 60) for _ in range(turns))
+    rounds = (chance.randint(least, most) for _ in range(turns))
     return _talk("agent", TOOLS, turns, rounds, chance, most_calls=3, burst=15)
 
 

@@ -72,6 +72,7 @@ class Everlog:
         nobody: bool = False,
         dies_at: tuple[str, int] | None = None,
         by: int = 9,
+        module: str = "",
         **environment: str,
     ) -> Done:
         """Run a command and wait for its end.
@@ -84,13 +85,15 @@ class Everlog:
             nobody: run without the rights of root.
             dies_at: a failpoint and how many times it must be met; there the process gets the signal `by`.
             by: number of the signal.
+            module: what is run instead of a command, as `python -m` does.
             environment: variables for this command only.
         """
         with TemporaryDirectory() as scratch:
             given, out, err = (Path(scratch, name) for name in ("in", "out", "err"))
             given.write_bytes(stdin)
             asked = {
-                "args": [str(arg) for arg in args],
+                "args": ["-m", module, *map(str, args)] if module else [*map(str, args)],
+                "python": bool(module),
                 "cwd": str(self.home),
                 "env": ENVIRONMENT | self.environment | environment,
                 "room": room,
@@ -104,15 +107,8 @@ class Everlog:
             return Done(status=status, out=out.read_bytes(), err=err.read_text())
 
     def begin(self, *args: object) -> Any:
-        """Start a command that is not waited for; a signal does not reach it."""
-        return subprocess.Popen(
-            [self._quick.program, *map(str, args)],
-            cwd=self.home,
-            env=ENVIRONMENT | self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        """Start a command that is not waited for."""
+        return start(*args, program=[self._quick.program], home=self.home, environment=self.environment)
 
     def good(self, *args: object, **options: Any) -> Done:
         """Run a command that must succeed in silence on standard error."""
@@ -121,10 +117,16 @@ class Everlog:
         return done
 
 
-def start(*args: object, home: Path, environment: Mapping[str, str] | None = None, **options: Any) -> Any:
-    """Start a fresh interpreter that runs a command; it is not waited for."""
+def start(
+    *args: object,
+    home: Path,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str | Path] = PROGRAM,
+    **options: Any,
+) -> Any:
+    """Start a command that is not waited for: in a fresh interpreter, unless another program stands in for it."""
     return subprocess.Popen(
-        [*PROGRAM, *map(str, args)],
+        [*program, *map(str, args)],
         cwd=home,
         env=ENVIRONMENT | dict(environment or {}),
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,

@@ -6,7 +6,7 @@ that a proxy has to be started once.
 
 import json
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from everlog.testing.upstream import Answer, Manner, Received, Refused, Upstream
 from everlog.testing.upstream.server import Script
 from everlog.testing.upstream.streams import PLAIN
-from tests.acceptance.cli import Done, finish, start
+from tests.acceptance.cli import PROGRAM, Done, finish, start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,22 @@ class Proxy:
 
 
 @contextmanager
-def serving(upstream: str, home: Path, *options: str, mode: str = "off", **environment: str) -> Iterator[Proxy]:
+def serving(
+    upstream: str,
+    home: Path,
+    *options: str,
+    mode: str = "off",
+    program: Sequence[str | Path] = PROGRAM,
+    **environment: str,
+) -> Iterator[Proxy]:
     """Run `everlog serve` while the block runs; it must end well, and say nothing on standard error."""
     given = ("--upstream", upstream, "--port", 0, "--json", "--mode", mode, *options)
-    process = start("serve", *given, home=home, environment={"EVERLOG_LOG_LEVEL": "warning"} | environment)
+    told = {"EVERLOG_LOG_LEVEL": "warning"} | environment
+    process = start("serve", *given, home=home, environment=told, program=program)
     try:
-        told = json.loads(process.stdout.readline() or "{}")
-        assert told, finish(process)
-        yield Proxy(url=told["base_url"].removesuffix("/v1"), process=process)
+        ready = json.loads(process.stdout.readline() or "{}")
+        assert ready, finish(process)
+        yield Proxy(url=ready["base_url"].removesuffix("/v1"), process=process)
         if process.returncode is None:
             process.terminate()
             done = finish(process)

@@ -72,12 +72,12 @@ def test_ctrl_c_ends_a_command_without_a_word(everlog: Everlog):
     everlog.good("pump")
 
 
-def terminal(*args: object, home: Path, answer: bytes = b"") -> tuple[int, str]:
+def terminal(quick: Quick, *args: object, home: Path, answer: bytes = b"") -> tuple[int, str]:
     """Run a command in a terminal of its own; return its status and everything that appeared there."""
     parent, child = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "60"}
     process = subprocess.Popen(
-        [*PROGRAM, *map(str, args)], cwd=home, stdin=child, stdout=child, stderr=child, env=environment
+        [quick.program, *map(str, args)], cwd=home, stdin=child, stdout=child, stderr=child, env=environment
     )
     os.close(child)
     os.write(parent, answer)
@@ -91,40 +91,42 @@ def terminal(*args: object, home: Path, answer: bytes = b"") -> tuple[int, str]:
     return process.wait(60), shown.decode()
 
 
-def test_a_terminal_shows_progress_and_a_pipe_does_not(everlog: Everlog):
-    status, shown = terminal("import", HARBOUR, home=everlog.home)
+def test_a_terminal_shows_progress_and_a_pipe_does_not(everlog: Everlog, quick: Quick):
+    status, shown = terminal(quick, "import", HARBOUR, home=everlog.home)
     assert status == 0
     assert "harbour.jsonl" in shown
     assert "100 %" in shown
     assert "418 new" in shown
 
 
-def test_on_a_terminal_no_message_can_move_the_cursor_and_no_line_of_a_table_is_too_long(everlog: Everlog):
+def test_on_a_terminal_no_message_can_move_the_cursor_and_no_line_of_a_table_is_too_long(
+    everlog: Everlog, quick: Quick
+):
     everlog.home.joinpath("evil.jsonl").write_bytes(
         jsonl(
             [{"messages": [{"role": "user", "content": "a\x1b[2Jb\x07\x9bc"}], "title": "\x1b]0;t\x07" + "long " * 40}]
         )
     )
     everlog.good("import", "evil.jsonl", "--thread", "evil")
-    _, shown = terminal("show", "evil", home=everlog.home)
+    _, shown = terminal(quick, "show", "evil", home=everlog.home)
     assert "a\u241b[2Jb\u2407\ufffdc" in shown
     assert "\x1b" not in shown
-    _, shown = terminal("threads", home=everlog.home)
+    _, shown = terminal(quick, "threads", home=everlog.home)
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 60
     assert everlog.good("show", "evil").text.count("\x1b") == 1
 
 
-def test_a_person_is_asked_before_something_is_erased(everlog: Everlog):
+def test_a_person_is_asked_before_something_is_erased(everlog: Everlog, quick: Quick):
     everlog.good("import", HARBOUR)
-    status, shown = terminal("erase", "--thread", "harbour", home=everlog.home, answer=b"n\n")
+    status, shown = terminal(quick, "erase", "--thread", "harbour", home=everlog.home, answer=b"n\n")
     assert status == 2
     assert "Erase thread 'harbour' with 418 entries for good? [y/N]" in shown
     assert "nothing was erased" in shown
-    status, shown = terminal("erase", "--thread", "harbour", home=everlog.home, answer=b"\x04")
+    status, shown = terminal(quick, "erase", "--thread", "harbour", home=everlog.home, answer=b"\x04")
     assert (status, "nothing was erased" in shown) == (130, True), "the question was left without an answer"
     assert len(everlog.good("threads", "--json").json) == 1
-    status, shown = terminal("erase", "--thread", "harbour", home=everlog.home, answer=b"y\n")
+    status, shown = terminal(quick, "erase", "--thread", "harbour", home=everlog.home, answer=b"y\n")
     assert status == 0
     assert "receipt" in shown
     assert everlog.good("threads", "--json").json == []
@@ -152,7 +154,7 @@ def test_nothing_asked_is_answered_with_ways_to_begin(everlog: Everlog):
     assert len(hello.splitlines()) < 10
 
 
-def test_a_fault_of_our_own_names_its_class_and_place_and_never_what_it_says(everlog: Everlog):
+def test_a_fault_of_our_own_names_its_class_and_place_and_never_what_it_says(everlog: Everlog, quick: Quick):
     everlog.good("import", HARBOUR)
     fault = (
         "import everlog.conversation.database as d\ndef broken(*_, **__): raise LookupError('the words of a chat')\n"
@@ -161,7 +163,7 @@ def test_a_fault_of_our_own_names_its_class_and_place_and_never_what_it_says(eve
 
     def run(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-c", fault, *args],
+            [quick.python, "-c", fault, *args],
             cwd=everlog.home,
             env=os.environ | environment,
             capture_output=True,
@@ -194,8 +196,8 @@ def test_a_word_after_two_dashes_is_no_option(everlog: Everlog):
     assert everlog("import", "--", "--json").err == "everlog: --json cannot be read: No such file or directory\n"
 
 
-def test_a_view_on_a_terminal_explains_its_labels_and_on_a_pipe_it_is_alone(harbour: Everlog):
-    _, shown = terminal("view", "harbour", "--bytes", 4000, "--as-is", home=harbour.home)
+def test_a_view_on_a_terminal_explains_its_labels_and_on_a_pipe_it_is_alone(harbour: Everlog, quick: Quick):
+    _, shown = terminal(quick, "view", "harbour", "--bytes", 4000, "--as-is", home=harbour.home)
     last = shown.splitlines()[-1]
     first, label = last.partition("| is ")[0], last.rpartition(" ")[2]
     assert f"\n{first}|" in shown

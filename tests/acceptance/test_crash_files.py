@@ -3,7 +3,6 @@
 import base64
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import IO
 import pytest
 
 from tests.acceptance.cli import ENVIRONMENT, HARBOUR, Everlog
+from tests.quick import Quick
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -45,10 +45,10 @@ def here(everlog: Everlog, request: pytest.FixtureRequest) -> Everlog:
 
 
 @contextmanager
-def writer(here: Everlog, *args: str) -> Iterator["Writer"]:
+def writer(quick: Quick, here: Everlog, *args: str) -> Iterator["Writer"]:
     """Start a process that opens the database and writes when it is told to; it ends by SIGKILL."""
     with subprocess.Popen(
-        [sys.executable, "-c", WRITER, *args],
+        [quick.python, "-c", WRITER, *args],
         cwd=here.home,
         env=ENVIRONMENT | here.environment,
         stdin=subprocess.PIPE,
@@ -83,10 +83,10 @@ def texts(here: Everlog, key: str) -> list[str]:
 
 @pytest.mark.parametrize("act", ["erase", "write"])
 def test_what_is_acknowledged_after_an_erasure_survives_a_kill_though_others_opened_and_closed_the_file(
-    here: Everlog, act: str
+    here: Everlog, quick: Quick, act: str
 ):
     """Who closes a file as the last one that holds a lock deletes its log, and all that stands in it alone."""
-    with writer(here, act) as process:
+    with writer(quick, here, act) as process:
         process.hear("ready")
         assert {thread["key"]: thread["entries"] for thread in here.good("threads", "--json").json}["kept"] == 1
         assert here.home.joinpath("everlog.db-wal").exists()
@@ -98,11 +98,11 @@ def test_what_is_acknowledged_after_an_erasure_survives_a_kill_though_others_ope
     assert here.good("verify", "--json").json["faults"] == []
 
 
-def test_two_processes_that_have_both_erased_write_on_and_the_file_stays_whole(here: Everlog):
-    with writer(here, "erase") as one:
+def test_two_processes_that_have_both_erased_write_on_and_the_file_stays_whole(here: Everlog, quick: Quick):
+    with writer(quick, here, "erase") as one:
         one.hear("ready")
         here.good("threads")
-        with writer(here, "erase") as other:
+        with writer(quick, here, "erase") as other:
             other.hear("ready")
             for process in (one, other):
                 process.go_on()
@@ -114,10 +114,12 @@ def test_two_processes_that_have_both_erased_write_on_and_the_file_stays_whole(h
     assert here.good("verify", "--json").json["faults"] == []
 
 
-def test_a_log_left_by_a_killed_process_is_never_replayed_into_what_is_restored_in_its_place(here: Everlog):
+def test_a_log_left_by_a_killed_process_is_never_replayed_into_what_is_restored_in_its_place(
+    here: Everlog, quick: Quick
+):
     here.good("--db", "other.db", "import", HARBOUR)
     here.good("--db", "other.db", "backup", "copy")
-    with writer(here) as process:
+    with writer(quick, here) as process:
         process.hear("ready")
         process.go_on()
         process.hear("acknowledged")

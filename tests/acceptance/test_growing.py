@@ -11,9 +11,10 @@ import pytest
 
 import everlog
 from everlog.testing.upstream import Answer, Received, Upstream
-from tests.acceptance.cli import finish, start
+from tests.acceptance.cli import finish
 from tests.acceptance.proxies import serving
 from tests.acceptance.talks import open_ai
+from tests.quick import Quick
 
 TURNS = 12
 WAIT_S = 30
@@ -33,15 +34,16 @@ def wait_until_kept(url: str, entries: int) -> None:
 
 
 def test_a_talk_that_alternates_between_two_proxies_is_one_thread_with_each_message_once(
-    request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path
+    request: pytest.FixtureRequest, quick: Quick, postgres_url: str, tmp_path: Path
 ):
     here = request.getfixturevalue("everlog").at(tmp_path, EVERLOG_DB=postgres_url)
+    one_in: Any = {"mode": "record", "program": [quick.program]}
     here.good("db", "upgrade")
-    worker = start("worker", home=tmp_path, environment={"EVERLOG_DB": postgres_url})
+    worker = here.begin("worker")
     with (
         Upstream(answered) as upstream,
-        serving(upstream.url, tmp_path, mode="record", EVERLOG_DB=postgres_url) as one,
-        serving(upstream.url, tmp_path, mode="record", EVERLOG_DB=f"{postgres_url}?prepared=no") as two,
+        serving(upstream.url, tmp_path, **one_in, EVERLOG_DB=postgres_url) as one,
+        serving(upstream.url, tmp_path, **one_in, EVERLOG_DB=f"{postgres_url}?prepared=no") as two,
     ):
         clients = [open_ai(one.url), open_ai(two.url)]
         said: list[Any] = []

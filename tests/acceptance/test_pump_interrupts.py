@@ -14,6 +14,7 @@ from everlog.memory.tree.nodes import nodes_in
 from everlog.pump import rows as pump_rows
 from everlog.testing import EchoModel
 from everlog.testing.failpoints import heard
+from tests.quick import Quick
 
 COUNT = 8
 POINTS = [
@@ -24,8 +25,8 @@ POINTS = [
 
 
 @contextlib.contextmanager
-def program(address: str) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tests.acceptance.interrupt_script", address]
+def program(quick: Quick, address: str) -> Iterator["subprocess.Popen[str]"]:
+    command: list[str | Path] = [quick.python, "-m", "tests.acceptance.interrupt_script", address]
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), *sys.path]))}
     with subprocess.Popen(
@@ -52,8 +53,8 @@ def lease(memory: everlog.Everlog, thread: str) -> tuple[object, object]:
 
 
 @pytest.mark.timeout(120)
-def test_after_ctrl_c_at_any_point_of_a_run_another_worker_goes_on_at_once(address: str):
-    with everlog.open(address) as memory, program(address) as process:
+def test_after_ctrl_c_at_any_point_of_a_run_another_worker_goes_on_at_once(address: str, quick: Quick):
+    with everlog.open(address) as memory, program(quick, address) as process:
         for point in POINTS:
             thread = memory.thread(point)
             for n in range(COUNT):

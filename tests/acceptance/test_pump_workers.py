@@ -22,6 +22,7 @@ from everlog.testing import EchoModel
 from tests.acceptance import pump_script as script
 from tests.acceptance.cli import HARBOUR, TIMEOUT_S, Everlog, finish, start
 from tests.conformance.log_model import dump
+from tests.quick import Quick
 
 SIZES = [100, 5, 130, 5, 70, 200, 5, 5, 90]
 COUNT = 90
@@ -35,8 +36,8 @@ def talk(memory: Memory, key: str, *, tenant: str) -> None:
 
 
 @contextlib.contextmanager
-def working(folder: Path, address: str) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tests.acceptance.pump_script", str(folder), address, ""]
+def working(quick: Quick, folder: Path, address: str) -> Iterator["subprocess.Popen[str]"]:
+    command: list[str | Path] = [quick.python, "-m", "tests.acceptance.pump_script", str(folder), address, ""]
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), *sys.path]))}
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -76,7 +77,9 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_two_workers_killed_and_started_again_at_random_build_each_node_once(address: str, tmp_path: Path):
+def test_two_workers_killed_and_started_again_at_random_build_each_node_once(
+    address: str, quick: Quick, tmp_path: Path
+):
     random = Random(address.partition(":")[0])
     kills = 6
     with everlog.open(address) as memory:
@@ -97,14 +100,14 @@ def test_two_workers_killed_and_started_again_at_random_build_each_node_once(add
         def unfinished() -> bool:
             return any(due(memory, *one)[1] is not None for one in subjects)
 
-        crew = [stack.enter_context(working(tmp_path, address)) for _ in range(2)]
+        crew = [stack.enter_context(working(quick, tmp_path, address)) for _ in range(2)]
         for n in range(kills):
             at, victim = n * share + random.randrange(1, share), random.randrange(2)
             wait_until(lambda at=at: asked(tmp_path) >= at)  # type: ignore[misc]
             crew[victim].send_signal(signal.SIGKILL)
             crew[victim].wait(TIMEOUT_S)
             assert unfinished(), "it was killed at its work"
-            crew[victim] = stack.enter_context(working(tmp_path, address))
+            crew[victim] = stack.enter_context(working(quick, tmp_path, address))
         wait_until(lambda: not unfinished())
     with everlog.open(address) as memory:
         for tenant, thread in subjects:
@@ -188,8 +191,7 @@ def test_a_compactor_that_only_raises_is_reported_and_what_is_left_is_counted(fo
         "class Faulty:\n    model = 'faulty'\n    def __call__(self, request):\n        raise KeyError(1)\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    process = start("pump", "--compactor", "faulty:Faulty", home=folder.home, environment={"PYTHONPATH": path})
-    done = finish(process)
+    done = folder("pump", "--compactor", "faulty:Faulty", PYTHONPATH=path)
     assert done.status == 1
     assert "harbour: KeyError" in done.text
     assert "left" in done.text

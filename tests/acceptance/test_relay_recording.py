@@ -2,20 +2,19 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from everlog.testing.upstream import Answer, Cut, Received, Refused
+from everlog.testing.upstream import Answer, Cut, Refused
 from tests.acceptance.cli import Everlog
 from tests.acceptance.proxies import Proxy, Stage, serving
-from tests.acceptance.talks import QUESTION, chat_talk, claude_talk, open_ai, responses_talk
+from tests.acceptance.talks import QUESTION, chat_talk, claude_talk, open_ai, question, responses_talk, talking, told
 from tests.acceptance.test_relay_wire import ask
+from tests.quick import Quick
 
 TURNS = 4
-KINDS = ["user", "assistant", "tool_call", "tool_result", "assistant"]
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +30,9 @@ def home(everlog: Everlog) -> Everlog:
 
 
 @pytest.fixture
-def proxy(stage: Stage, home: Everlog) -> Iterator[Proxy]:
-    with serving(stage.upstream.url, home.home, mode="record") as proxy:
+def proxy(stage: Stage, home: Everlog, quick: Quick) -> Iterator[Proxy]:
+    with serving(stage.upstream.url, home.home, mode="record", program=[quick.program]) as proxy:
         yield proxy
-
-
-def talking(received: Received) -> Answer:
-    if b"What is in my notes?" in received.raw.rpartition(b'"role":"')[2]:
-        return Answer(text="Let me look.", calls=(("call_1", "read", {"path": "notes.txt"}),))
-    return Answer(text="Milk. " * 12)
 
 
 def kept(home: Everlog) -> list[list[tuple[str, str]]]:
@@ -56,8 +49,8 @@ def test_each_message_of_a_conversation_is_in_the_log_once(
     talk(proxy.url, TURNS, stream=stream)
     assert proxy.stop().status == 0
     [thread] = kept(home)
-    assert [kind for kind, _ in thread] == KINDS * TURNS
-    assert [text for kind, text in thread if kind == "user"] == [QUESTION["content"]] * TURNS
+    assert [kind for kind, _ in thread] == [kind for kind, _ in told(TURNS)]
+    assert [text for kind, text in thread if kind == "user"] == [question(turn)["content"] for turn in range(TURNS)]
     assert home("verify").status == 0
 
 
@@ -95,11 +88,12 @@ def test_a_client_gets_its_answer_while_nothing_can_be_kept_and_is_kept_again_la
     assert kept(home) == [[("user", QUESTION["content"]), ("assistant", "Milk.")]]
 
 
-def test_a_key_of_ours_opens_the_door_and_never_goes_up(stage: Stage, home: Everlog, tmp_path: Path):
+def test_a_key_of_ours_opens_the_door_and_never_goes_up(stage: Stage, home: Everlog, quick: Quick):
     made = home.good("keys", "create", "--json").json
     settings = home.home / "everlog.yaml"
     settings.write_text("keys:\n  required: true\n")
-    with serving(stage.upstream.url, home.home, mode="record", EVERLOG_CONFIG=str(settings)) as proxy:
+    told = {"EVERLOG_CONFIG": str(settings)}
+    with serving(stage.upstream.url, home.home, mode="record", program=[quick.program], **told) as proxy:
         upstream = stage.play(lambda received: Answer(text="Milk."))
         body = b'{"model":"m-1","messages":[{"role":"user","content":"Hello"}]}'
         status, _, answer = ask(proxy, "POST", "/v1/chat/completions", body, authorization="Bearer sk-1")
@@ -123,5 +117,5 @@ def test_another_address_than_the_loopback_needs_a_key_first(stage: Stage, home:
     done = home("serve", "--upstream", stage.upstream.url, "--host", "0.0.0.0", "--port", 0)
     assert (done.status, done.out) == (2, b"")
     assert done.err == (
-        "everlog: nobody could ask: 0.0.0.0 needs keys, and there is none; make one by `everlog keys create`\n"
+        "everlog: nobody could ask: 0.0.0.0 needs keys, and there is none that opens; make one by `everlog keys create`\n"
     )

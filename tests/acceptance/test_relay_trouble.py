@@ -27,6 +27,7 @@ from everlog.store import files, postgres
 from everlog.store.migrate import upgrade
 from everlog.store.postgres import PostgresEngine
 from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.testing.upstream import Answer, Received
 from tests.acceptance.keeping import Keeper, Said
 from tests.acceptance.proxies import Stage
@@ -121,7 +122,7 @@ def clock_fails(keeper: Keeper, path: Path) -> Iterator[None]:
 def recorder_is_full(keeper: Keeper, path: Path) -> Iterator[None]:
     """As many exchanges wait as may."""
     go_on = threading.Event()
-    waiting = [Recorder.begin(keeper.recorder, partial(go_on.wait, 60)) for _ in range(keeper.recorder._most)]
+    waiting = [Threads.begin(keeper.recorder.threads, partial(go_on.wait, 60)) for _ in range(keeper.recorder._most)]
     try:
         yield
     finally:
@@ -194,13 +195,13 @@ class Patient:
         self.begun: list[Future[Any]] = []
 
     def attend(self, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-        begin = recorder.begin
+        begin = recorder.threads.begin
 
         def begun(act: Callable[[], Any]) -> Future[Any]:
             self.begun.append(begin(act))
             return self.begun[-1]
 
-        monkeypatch.setattr(recorder, "begin", begun)
+        monkeypatch.setattr(recorder.threads, "begin", begun)
         self.stage.play(self.answer)
 
     def answer(self, received: Received) -> Answer:

@@ -20,6 +20,7 @@ import pytest
 
 from tests.acceptance.cli import ENVIRONMENT, Everlog, finish
 from tests.acceptance.proxies import Proxy, serving
+from tests.quick import Quick
 from tests.unit.chat.servers import BEGUN, RawServer, chunk
 
 FIRST, SECOND = b'data: {"id":"1"}\n\n', b"data: [DONE]\n\n"
@@ -190,14 +191,16 @@ def test_a_connection_is_used_again_after_errors_of_ours(proxy: Proxy):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_ends_when_the_answers_under_way_have_ended(server: Lines, tmp_path: Path, number: int):
+def test_told_to_stop_it_ends_when_the_answers_under_way_have_ended(
+    server: Lines, quick: Quick, tmp_path: Path, number: int
+):
     def act(line: Any) -> None:
         line.sendall(BEGUN + chunk(FIRST))
         assert stopped.wait(20)
         line.sendall(chunk(SECOND) + b"0\r\n\r\n")
 
     server.now, stopped = act, threading.Event()
-    with serving(server.url, tmp_path) as proxy:
+    with serving(server.url, tmp_path, program=[quick.program]) as proxy:
         connection = connect(proxy)
         connection.request("POST", "/v1/chat/completions", b"{}")
         response = connection.getresponse()
@@ -269,7 +272,8 @@ def test_any_asgi_server_runs_the_proxy_of_the_environment(server: Lines, tmp_pa
     finally:
         running.terminate()
         done = finish(running)
-    assert done.err == ""
+    (line,) = done.err.splitlines()
+    assert " info request method=POST route=/v1/embeddings status=200 " in line
 
 
 def test_an_asgi_server_without_settings_does_not_start_and_says_why(tmp_path: Path):

@@ -1,6 +1,6 @@
 """Law 6 for turns: killed at every commit, nothing that was answered is missing, nothing is there twice, and it goes on."""
 
-import multiprocessing
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,9 @@ from everlog.log import rows
 from everlog.testing import failpoints
 from everlog.testing.failpoints import Death
 from everlog.testing.upstream import Upstream
-from tests.acceptance.turn_script import answer, attached, script, talk
+from tests.acceptance.cli import ROOT
+from tests.acceptance.turn_script import answer, attached, script
+from tests.quick import Quick
 
 
 def states(log: "everlog.Everlog", thread: str) -> list[TurnState]:
@@ -54,15 +56,11 @@ def test_a_chat_killed_at_every_commit_loses_nothing():
     assert report.points >= 10
 
 
-def test_two_processes_take_turns_in_one_thread(address: str):
+def test_two_processes_take_turns_in_one_thread(address: str, quick: Quick):
     everlog.open(address).close()
-    spawn = multiprocessing.get_context("spawn")
-    both = [spawn.Process(target=talk, args=(address, name, 3)) for name in ("one", "two")]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(60)
-    assert [process.exitcode for process in both] == [0, 0]
+    code = f"from tests.acceptance.turn_script import talk; talk({address!r}, {{!r}}, 3)"
+    both = [subprocess.Popen([quick.python, "-c", code.format(name)], cwd=ROOT) for name in ("one", "two")]
+    assert [process.wait(60) for process in both] == [0, 0]
     with everlog.open(address) as log:
         thread = log.thread("day")
         said = [(one.kind, one.text) for one in thread.entries()]

@@ -30,6 +30,10 @@ class Agent:
     environment: Callable[[str], Mapping[str, str]] = lambda base: {}
     is_main: Callable[[Mapping[str, Any]], bool] = field(default=lambda body: bool(body.get("tools")))
     """Whether a request belongs to the talk."""
+    turns: int = 6
+    """How often it is told something; where each turn starts it anew, that is what takes most of the time."""
+    rounds: int = 9
+    """Calls of its tool in each turn, each in a request of its own; the answer is one more."""
 
     @property
     def version(self) -> str:
@@ -115,6 +119,8 @@ AGENTS = [
         processes=_pi,
         files=_pi_files,
         environment=lambda base: {"PI_OFFLINE": "1"},
+        turns=60,
+        rounds=1,
     ),
     Agent(
         name="Codex",
@@ -124,6 +130,8 @@ AGENTS = [
         processes=_codex,
         files=_codex_files,
         environment=lambda base: {"OPENAI_API_KEY": "any"},
+        turns=60,
+        rounds=1,
     ),
     Agent(
         name="Qwen Code",

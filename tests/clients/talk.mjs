@@ -1,4 +1,4 @@
-// A talk with a tool by the official SDK for Node, which runs the tool itself; prints what it got, as JSON.
+// A talk with a tool by the official SDK for Node, which runs the tool itself; prints all that came, in order, as JSON.
 //   node talk.mjs BASE_URL TURNS stream|whole
 
 import OpenAI from 'openai';
@@ -16,11 +16,15 @@ const tools = [
     },
   },
 ];
+const streamed = form === 'stream' ? { stream: true, stream_options: { include_usage: true } } : { stream: false };
+const came = [];
 let messages = [];
 for (let turn = 0; turn < Number(turns); turn += 1) {
   messages.push({ role: 'user', content: `Question ${turn}: what is in my notes?` });
-  const runner = client.chat.completions.runTools({ model: 'm-1', messages, tools, stream: form === 'stream' });
+  const runner = client.chat.completions.runTools({ model: 'm-1', messages, tools, ...streamed });
+  runner.on('chunk', (chunk) => came.push(chunk));
+  runner.on('chatCompletion', (completion) => came.push(completion));
   await runner.finalContent();
   messages = runner.messages;
 }
-console.log(JSON.stringify(messages));
+console.log(JSON.stringify({ came, messages }));

@@ -48,6 +48,8 @@ def test_a_talk_of_sixty_turns_with_tools_is_as_without_a_proxy_and_kept_once(
         shown = talk(direct.url.removesuffix("/v1"), tmp_path, form)
     with Upstream(talking) as upstream, serving(upstream.url, kept, mode="record") as proxy:
         assert talk(proxy.url, tmp_path, form) == shown
+    answers = [one for one in json.loads(shown)["came"] if one["object"] == "chat.completion"]
+    assert [one["usage"]["total_tokens"] for one in answers] == [120] * 2 * TURNS
     assert [one.raw for one in upstream.requests] == [one.raw for one in direct.requests]
     assert len(upstream.requests) == 2 * TURNS
     here = everlog.at(kept)

@@ -1,11 +1,15 @@
 """Every store there is: SQLite and PostgreSQL, plain and encrypted.
 
+A test of a layer above the store runs on SQLite plain, and beside that on PostgreSQL encrypted, or on SQLite encrypted and
+PostgreSQL plain, by its name; in a long run on all four.
+
 What must hold in each of them takes `store`; what needs a second opening of the same database, as another process would
 have, takes `database` and calls `open()`. Both start empty: no tenant, no thread. A test that needs an empty place
 again and again, as those of Hypothesis do, draws a new tenant from `tenants` instead of a new database.
 """
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,6 +28,7 @@ from everlog.testing import FrozenClock
 from tests.postgres import PostgresDatabase, PostgresServer
 
 KEYS = MasterKeys(keys=[bytes(range(32))])
+HERE = Path(__file__).parent
 EVERY_STORE = ["sqlite-plain", "sqlite-encrypted", "postgresql-plain", "postgresql-encrypted"]
 
 
@@ -67,6 +72,26 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     else:
         with request.getfixturevalue("postgresql")(keys) as database:
             yield database
+
+
+BESIDE = (["postgresql-encrypted"], ["sqlite-encrypted", "postgresql-plain"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what does not run beside SQLite plain to long runs; tests of the store itself run on all."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or not item.path.is_relative_to(HERE) or is_of_the_store(item):
+            continue
+        form = getattr(item, "callspec", None) and item.callspec.params.get("database")
+        if form in BESIDE[zlib.crc32(item.function.__name__.encode()) % 2]:
+            item.add_marker(pytest.mark.long)
+
+
+def is_of_the_store(item: pytest.Function) -> bool:
+    """Whether a test is about the store, or names the forms that it wants."""
+    named = (mark.args[0] for mark in item.iter_markers("parametrize"))
+    return item.path.name.startswith("test_store_") or any("database" in names for names in named)
 
 
 @pytest.fixture

@@ -16,8 +16,10 @@ from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
-from everlog.log import TurnState
-from everlog.messages import Message, Origin
+from everlog.errors import Erased
+from everlog.log import TurnState, rows
+from everlog.log.sessions import CANDIDATES
+from everlog.messages import Call, Message, Origin, Result
 from everlog.store import open_store
 from everlog.testing import failpoints
 from tests.unit.proxy.stories import CORPUS, Story
@@ -145,15 +147,49 @@ def test_whoever_names_a_session_finds_each_of_its_histories_whole_in_a_thread(s
             assert any(thread[: len(talks[-1])] == talks[-1] for thread in entries(store))
 
 
-def test_an_exchange_that_a_later_request_shows_already_is_kept_once(store):
-    first, second = new_id(store.clock), new_id(store.clock)
-    presence = Presence(asked("Hello", request=first), lambda message: message)
+def placed(store, request: Request) -> Presence:
+    presence = Presence(request, lambda message: message)
     store.read("t", presence.place)
-    keep(store, asked("Hello", "Hi", "And?", request=second), told("So"))
-    late = record(
-        store, "t", asked("Hello", request=first), told("Hi"), redact=lambda message: message, presence=presence
-    )
-    assert late.decision == "nothing"
+    return presence
+
+
+@pytest.mark.parametrize("is_quicker", [True, False])
+@pytest.mark.parametrize("before", [(), ("Morning", "Hello there")])
+def test_an_answer_that_was_kept_since_the_next_request_was_placed_is_kept_once(store, before, is_quicker):
+    """A client whose answer was not held long enough asks on before it is kept."""
+    if before:
+        keep(store, asked("Morning", request=new_id(store.clock)), told("Hello there"))
+        keep(store, asked(*before, "Why?", request=new_id(store.clock)), replace(told("Be"), state=TurnState.PARTIAL))
+    quick = asked(*before, "Why?", request=new_id(store.clock))
+    later = asked(*before, "Why?", "Because", "And?", request=new_id(store.clock))
+    early, late = placed(store, quick), placed(store, later)
+    both = ((quick, "Because", early), (later, "So", late))
+    for request, answer, presence in both if is_quicker else reversed(both):
+        record(store, "t", request, told(answer), redact=lambda message: message, presence=presence)
+    assert entries(store)[-1] == [*before, "Why?", "Because", "And?", "So"]
+    assert len(entries(store)) == (2 if before else 1)
+
+
+def test_an_answer_that_was_kept_since_is_not_appended_to_a_thread_that_shows_less(store):
+    """Where a person left before a first answer, a thread shows the question alone."""
+
+    def alone(*texts: str) -> Request:
+        return replace(asked(*texts, request=new_id(store.clock)), caller=Caller(is_one_person=True))
+
+    keep(store, alone("Why?"), Answer(state=TurnState.ABORTED))
+    quick, later = alone("Why?"), alone("Why?", "Because", "And?")
+    early, late = placed(store, quick), placed(store, later)
+    record(store, "t", quick, told("Because"), redact=lambda message: message, presence=early)
+    record(store, "t", later, told("So"), redact=lambda message: message, presence=late)
+    assert entries(store) == [["Why?"], ["Why?", "Because", "And?", "So"]]
+
+
+def test_what_goes_on_from_a_response_that_was_kept_since_it_was_placed_is_in_its_thread(store):
+    first = asked("Hello", request=new_id(store.clock))
+    second = asked("And?", request=new_id(store.clock), after="resp_1")
+    presence = placed(store, second)
+    keep(store, first, replace(told("Hi"), ids=(("resp_1", 0),)))
+    record(store, "t", second, told("So"), redact=lambda message: message, presence=presence)
     assert entries(store) == [["Hello", "Hi", "And?", "So"]]
 
 
@@ -192,6 +228,53 @@ def test_many_that_begin_a_session_at_once_are_one_thread(database):
     assert entries(stores[0]) == [["Hello", "Hi"]]
 
 
+def test_a_request_that_was_placed_before_the_exchange_it_goes_on_from_was_kept_goes_on_there(store):
+    for word in ("Hello", "Good day"):
+        second = asked(word, "Hi", "And?", request=f"{word} 2")
+        presence = Presence(second, lambda message: message)
+        assert store.read("t", presence.place).decision == "new"
+        keep(store, asked(word, request=f"{word} 1"), told("Hi"))
+        done = record(store, "t", second, told("So"), redact=lambda message: message, presence=presence)
+        assert done.decision == "append"
+    assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Good day", "Hi", "And?", "So"]]
+
+
+def test_what_goes_on_from_an_answer_that_nobody_knows_is_a_thread_whatever_else_it_says(store):
+    keep(store, asked("Hello", request="r1"), told("Hi"))
+    strange = asked("Hello", "Hi", "And?", after="resp_unknown", request="r2")
+    assert keep(store, strange, told("So")).decision == "new"
+
+
+def test_questions_beside_a_talk_that_nobody_knows_for_such_do_not_hide_it(store):
+    talk = ["Where is the harbour?", "It is in the north of the town.", "And the pilots?", "They are in the old tower."]
+    keep(store, asked(*talk[:1], session="s", request="talk"), told(talk[1]))
+    keep(store, asked(*talk[:3], session="s", request="talk"), told(talk[3]))
+    for n in range(CANDIDATES + 2):
+        aside = keep(store, asked(f"Name talk {n}", session="s", request=f"t{n}"), told(f"Harbour {n}"))
+        assert aside.decision == "new", "nobody knows yet that its answer never comes back"
+    trimmed = asked(*talk[2:], "Thank you", session="s", request="later")
+    assert keep(store, trimmed, told("You are welcome")).decision == "append"
+    assert entries(store)[0] == [*talk, "Thank you", "You are welcome"]
+
+
+def test_what_was_asked_beside_a_talk_is_known_for_it_once_the_talk_goes_on(store):
+    def beside() -> list[list[str]]:
+        ids = store.read("t", log.ids)
+        found = store.read("t", partial(log.beside, threads=ids))
+        return [thread for id_, thread in zip(ids, entries(store), strict=True) if id_ in found]
+
+    keep(store, asked("Where is the harbour?", session="s", request="r1"), told("In the north."))
+    keep(store, asked("Name this talk", session="s", request="r2"), told("Harbour"))
+    keep(store, asked("Look at the map", session="s", request="r3"), told("I look."))
+    keep(store, asked("Hello", session="another", request="r4"), told("Hi"))
+    keep(store, asked("Hello", session="s", user="ann", request="r5"), told("Hi"))
+    assert beside() == [], "nothing went on since"
+    keep(store, asked("Look at the map", "I look.", "And?", session="s", request="r6"), told("It is in the north."))
+    going_on = asked("Where is the harbour?", "In the north.", "Thank you", session="s", request="r7")
+    keep(store, going_on, told("You are welcome"))
+    assert beside() == [["Name this talk", "Harbour"]]
+
+
 def test_two_windows_that_begin_alike_are_two_threads(store):
     for _ in range(2):
         assert keep(store, asked("Hello", request=new_id(store.clock)), told("Hi")).decision == "new"
@@ -208,6 +291,21 @@ def test_nothing_of_a_person_who_was_erased_is_left_beside_a_thread(store):
     assert store.read("t", lambda unit: log.asides(unit, thread)) == []
 
 
+@pytest.mark.parametrize("what", ["thread", "user"])
+def test_what_is_erased_while_an_answer_is_under_way_does_not_come_back_with_it(store, what):
+    keep(store, asked("Hello", user="ann"), told("Good day."))
+    request = asked("Hello", "Good day.", "And now?", user="ann", request="s")
+    presence = Presence(request, lambda message: message)
+    thread = store.read("t", presence.place).thread
+    if what == "thread":
+        log.erase_thread(store, "t", thread.id)
+    else:
+        log.erase_user(store, "t", "ann")
+    with pytest.raises(Erased):
+        record(store, "t", request, told("No."), redact=lambda message: message, presence=presence)
+    assert "Hello" not in [text for texts in entries(store) for text in texts]
+
+
 def test_a_thread_that_was_erased_is_not_found_again(store):
     keep(store, asked("Hello", session="s"), told("Hi, how are you?"))
     (thread,) = store.read("t", log.listed)
@@ -216,25 +314,39 @@ def test_a_thread_that_was_erased_is_not_found_again(store):
     assert done.decision == "new"
 
 
+CALL = Message(kind="tool_call", text="look {}", parts=(Call(call_id="c", name="look", arguments="{}"),))
+
+
+def states(store) -> list[list[TurnState]]:
+    return [
+        [
+            TurnState(row[4])
+            for row in store.read("t", lambda unit, id_=id_: unit.rows(rows.TURNS, thread=id_, start=0, stop=9))
+        ]
+        for id_ in store.read("t", log.ids)
+    ]
+
+
 def test_a_turn_is_open_while_tools_work_and_closed_by_the_next_one(store):
-    from everlog.log import rows  # noqa: PLC0415 -- what no surface shows yet
-    from everlog.messages import Call  # noqa: PLC0415
-
-    call = Message(kind="tool_call", text="look {}", parts=(Call(call_id="c", name="look", arguments="{}"),))
-
-    def states() -> list[TurnState]:
-        (thread,) = store.read("t", log.listed)
-        found = store.read("t", lambda unit: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
-        return [TurnState(row[4]) for row in found]
-
-    keep(store, asked("Look", session="s"), Answer(messages=(call,)))
-    assert states() == [TurnState.OPEN]
+    keep(store, asked("Look", session="s"), Answer(messages=(CALL,)))
+    assert states(store) == [[TurnState.OPEN]]
     again = Request(
-        messages=(*say("Look"), call, Message(kind="user", text="Never mind")), name="x", caller=Caller(key="k"),
+        messages=(*say("Look"), CALL, Message(kind="user", text="Never mind")), name="x", caller=Caller(key="k"),
         session="s", model="m",
     )  # fmt: skip
     keep(store, again, told("Fine"))
-    assert states() == [TurnState.PARTIAL, TurnState.COMPLETE]
+    assert states(store) == [[TurnState.PARTIAL, TurnState.COMPLETE]]
+
+
+def test_results_that_are_sent_by_the_id_of_the_answer_that_calls_go_on_with_its_turn(store):
+    keep(store, asked("Look"), Answer(messages=(CALL,), ids=(("resp_1", 0),)))
+    result = Message(kind="tool_result", text="A pilot", parts=(Result(call_id="c"),))
+    sent = Request(messages=(result,), name="x", caller=Caller(key="k"), after="resp_1", model="m")
+    keep(store, sent, replace(told("One pilot"), state=TurnState.PARTIAL))
+    assert states(store) == [[TurnState.PARTIAL]]
+    keep(store, sent, told("It has one pilot"))
+    assert entries(store)[1] == ["Look", "look {}", "A pilot", "It has one pilot"]
+    assert states(store) == [[TurnState.PARTIAL], [TurnState.COMPLETE]]
 
 
 def test_turns_that_broke_off_are_known_by_their_last_entry_also_in_a_fork(store):

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from everlog import Everlog
 from everlog.store import open_store
 from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_script as script
-from tests.acceptance.test_crash import EVERYWHERE, killed
+from tests.acceptance.test_crash import EVERYWHERE, at_one_moment, is_long, killed
+
+__all__ = ["is_long"]
 
 
 @contextlib.contextmanager
@@ -36,11 +39,15 @@ def prepare(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
         yield prepare
 
 
-def test_a_log_on_a_server_survives_too(prepare: Callable[[Path], None], tmp_path: Path):
+def test_a_log_on_a_server_survives_too(
+    prepare: Callable[[Path], None], tmp_path: Path, request: pytest.FixtureRequest
+):
+    is_long = request.config.getoption("--hypothesis-profile") == "long"
     report = killed(
         script.server,
         opened_server,
         hits=1,
+        only="" if is_long else partial(at_one_moment, EVERYWHERE, 0),
         prepare=prepare,
         looked_at=lambda folder, done: None,
         reference=tmp_path,

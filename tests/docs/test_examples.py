@@ -5,7 +5,7 @@ The info string says what a block is:
 - `python`: run here; the blocks of a page share one namespace. An example proves itself with `assert`.
 - `console`: lines that start with `$ ` are commands (a line that ends with a backslash goes on in the next); what stands
   below a command is its output, standard error included, and must be what it prints; `…` stands for anything. The
-  `everlog` of README.md is the installed one; that of the other pages is the same program, loaded once (`tests.quick`).
+  `everlog` of README.md's first commands is the installed one; all others are the same program, loaded once (`tests.quick`).
 - `sh`: a script without output.
 - `text` is not run, and neither are the formats of data in `DATA`. Any other word fails.
 
@@ -129,8 +129,10 @@ def test_every_example_of_the_page_runs(page: Path, tmp_path: Path, loaded: Path
         for provider in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{provider}_API_KEY", "key-of-the-test")
             monkeypatch.setenv(f"{provider}_BASE_URL", upstream.url)
+        programs = INSTALLED if page.name == "README.md" else loaded
         for block in blocks(page):
-            run(block, namespace, INSTALLED if page.name == "README.md" else loaded)
+            run(block, namespace, programs)
+            programs = loaded if block.info == "console" else programs
 
 
 @pytest.mark.parametrize(

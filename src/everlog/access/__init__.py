@@ -7,7 +7,7 @@ it is looked up within it. It knows neither conversations nor HTTP.
 from everlog.access.keys import Key, Limits, NewKey, Role, create, forget_user, keys, recognise, revoke
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
-from everlog.access.requests import Requested, asked, asked_by, forget, note, outlived, upstream_of
+from everlog.access.requests import Requested, asked, asked_by, forget, note, oldest, surplus, upstream_of
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -32,11 +32,12 @@ __all__ = [
     "is_token",
     "keys",
     "note",
-    "outlived",
+    "oldest",
     "parse",
     "principal",
     "recognise",
     "revoke",
+    "surplus",
     "upstream_of",
     "use",
     "used",

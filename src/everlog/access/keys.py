@@ -51,6 +51,12 @@ class Key:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
 
+    def refusal(self, now: datetime) -> Literal["revoked", "expired"] | None:
+        """Return why it opens nothing any more; None if it does."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
@@ -133,9 +139,7 @@ def recognise(unit: Unit, token: Token) -> Key | Literal["unknown", "revoked", "
     if row is None or token.tenant != unit.tenant or not hmac.compare_digest(bytes(row[2]), token.digest):
         return "unknown"
     key = _key(row)
-    if key.revoked_at is not None:
-        return "revoked"
-    return "expired" if key.expires_at is not None and key.expires_at <= unit.now else key
+    return key.refusal(unit.now) or key
 
 
 def forget_user(unit: Unit, user: str) -> int:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from everlog.access import rows
-from everlog.clock import first_id, micros, moment
+from everlog.clock import micros, moment
 from everlog.protocols.exchange import Usage
 from everlog.store import Unit
 
@@ -128,17 +128,14 @@ def upstream_of(unit: Unit, response: str, *, key: str) -> str | None:
     return None if row is None else row[0]
 
 
-def outlived(unit: Unit, *, since: datetime, most: int, limit: int) -> list[str]:
-    """Return the ids of requests that are to be forgotten, the oldest first.
+def surplus(unit: Unit, most: int) -> str | None:
+    """Return the id of the newest request that is more than so many; None if there are not so many. It counts them all."""
+    row = unit.row(rows.FIRST_TOO_MANY, most=most)
+    return None if row is None else row[0]
 
-    Args:
-        unit: the unit to do it in.
-        since: requests that came before are.
-        most: how many of the newest are kept, if they came since.
-        limit: the most that are returned.
-    """
-    surplus = unit.row(rows.FIRST_TOO_MANY, most=most)
-    upto = max(first_id(since), "" if surplus is None else surplus[0])
+
+def oldest(unit: Unit, upto: str, limit: int) -> list[str]:
+    """Return the ids of the oldest requests up to an id, that included, the oldest first."""
     return [id_ for (id_,) in unit.rows(rows.OLDEST, upto=upto, limit=limit)]
 
 

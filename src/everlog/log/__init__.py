@@ -10,13 +10,13 @@ from everlog.log.asides import asides, set_aside
 from everlog.log.blobs import retire
 from everlog.log.entries import Said, at, back, chain, newest, read, seen, turn_start
 from everlog.log.erase import erase_tenant, erase_thread, erase_user, resume
-from everlog.log.finding import Place, first_answer, holding
+from everlog.log.finding import Place, holding, is_answered
 from everlog.log.fingerprints import Print, leading, prints, quoted
 from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts, was_erased
-from everlog.log.sessions import answer, answered, answers, join, members, principal_of, threads_of
+from everlog.log.sessions import answer, answered, answers, beside, join, members, principal_of, threads_of
 from everlog.log.settling import OpenTurn, broken_off, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
@@ -76,6 +76,7 @@ __all__ = [
     "at",
     "back",
     "begins",
+    "beside",
     "best",
     "broken_off",
     "chain",
@@ -92,7 +93,6 @@ __all__ = [
     "erase_user",
     "fence",
     "find",
-    "first_answer",
     "fork",
     "forks",
     "has_turns_of",
@@ -100,6 +100,7 @@ __all__ = [
     "ids",
     "instruct",
     "instructions",
+    "is_answered",
     "is_erased",
     "join",
     "key_of",

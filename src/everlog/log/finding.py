@@ -34,13 +34,11 @@ def holding(unit: Unit, chains: Sequence[bytes], *, principal: str) -> list[Plac
     return [Place(thread, i, bytes(chain)) for thread, i, chain in found]
 
 
-def first_answer(unit: Unit, thread: ThreadRow, stop: int) -> int | None:
-    """Return the position of the first entry below `stop` that is known to be a model's answer; None if there is none.
+def is_answered(unit: Unit, thread: ThreadRow, stop: int) -> bool:
+    """Return whether an entry below `stop` is known to be a model's answer.
 
-    What a client puts into its histories in a model's name, such as "Got it.", is the same in all of them.
+    What a client puts into its histories in a model's name, such as "Got it.", is the same in all of them. The newest
+    entries are looked at first: a long past that came from elsewhere has no answer that is known.
     """
-    for owner, begin, end in thread.spans(0, stop):
-        found = unit.row(rows.FIRST_ANSWER, thread=owner, start=begin, stop=end)
-        if found is not None:
-            return int(found[0])
-    return None
+    spans = reversed([*thread.spans(0, stop)])
+    return any(unit.row(rows.LAST_ANSWER, thread=owner, start=begin, stop=end) for owner, begin, end in spans)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import assert_never
 
-from everlog.messages import Call, Kind, Media, Message, Part, Result, Unknown
+from everlog.messages import KINDS, Call, Kind, Media, Message, Part, Result, Unknown
 from everlog.tokens import utf8
 
 VERSION = 1
@@ -39,7 +39,6 @@ QUOTE_BYTES = 200
 """So much of a reply, word for word in another message, is a quotation. Sixteen of sixteen recorded summaries of clients
 quote the reply in which the model gave them; the longest stock phrase seen has 43 bytes."""
 
-_PERSON = {name: f"everlog {name} {VERSION}".encode() for name in ("print", "chain", "call")}
 _SPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -84,35 +83,38 @@ class Fingerprints:
         """
         if not secret:
             raise ValueError("fingerprints need a secret of 1 to 64 bytes")
-        self._begun = {
-            name: hashlib.blake2b(key=secret, digest_size=PRINT_BYTES, person=person)
-            for name, person in _PERSON.items()
-        }
+        prints, self._chains, self._calls = (
+            hashlib.blake2b(key=secret, digest_size=PRINT_BYTES, person=f"everlog {name} {VERSION}".encode())
+            for name in ("print", "chain", "call")
+        )
+        self._roles = {kind: _fed(prints, [("user" if kind == "note" else kind).encode()]) for kind in KINDS}
         self._chain = chain
         self._blocks = blocks
 
     def add(self, message: Message, *, erased: bool = False) -> Print:
         """Return the print of the next message; of a tombstone if it was `erased`."""
-        fields = () if erased else tuple(_canonical(message, self._blocks))
+        fields = [] if erased else [*_canonical(message, self._blocks)]
         if not any(fields):
             return Print(fp=ERASED if erased else BLANK, kind=message.kind, size=0, chain=self._chain)
-        role = "user" if message.kind == "note" else message.kind
-        fp = self._hash("print", role.encode(), *fields)
+        fp = _fed(self._roles[message.kind], fields).digest()
         self.follow(fp, message.kind)
         tie = (message.call or message.result) if message.parts else None
-        call = None if tie is None else self._hash("call", utf8(tie.call_id))
+        call = None if tie is None else _fed(self._calls, (utf8(tie.call_id),)).digest()
         return Print(fp=fp, kind=message.kind, size=sum(map(len, fields)), call=call, chain=self._chain)
 
     def follow(self, fp: bytes, kind: Kind) -> bytes:
         """Return the chain after a message of which only the print is known."""
         if kind != "system" and fp != BLANK:
-            self._chain = self._hash("chain", self._chain, fp)
+            self._chain = _fed(self._chains, (self._chain, fp)).digest()
         return self._chain
 
-    def _hash(self, name: str, *fields: bytes) -> bytes:
-        state = self._begun[name].copy()
-        state.update(b"".join([piece for field in fields for piece in (len(field).to_bytes(8, "big"), field)]))
-        return state.digest()
+
+def _fed(begun: "hashlib.blake2b", fields: Iterable[bytes]) -> "hashlib.blake2b":
+    """Return what hashes more fields behind those that it was begun with, each after its length."""
+    state = begun.copy()
+    for field in fields:
+        state.update(len(field).to_bytes(8, "big") + field)
+    return state
 
 
 def prints(

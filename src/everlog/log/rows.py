@@ -338,7 +338,9 @@ LAST_OF_KIND = (
     .order_by(entry.c.i.desc())
     .limit(1)
 )
-FIRST_ANSWER = scoped(entry).select(entry.c.i).where(*_within, entry.c.model.is_not(None)).order_by(entry.c.i).limit(1)
+LAST_ANSWER = (
+    scoped(entry).select(entry.c.i).where(*_within, entry.c.model.is_not(None)).order_by(entry.c.i.desc()).limit(1)
+)
 HIGHEST = scoped(entry).select(func.max(entry.c.i)).where(entry.c.thread == _by_thread)
 TOTALS = (
     scoped(entry)
@@ -432,11 +434,17 @@ DROP_INSTRUCTIONS = scoped(instruction).delete().where(instruction.c.thread == _
 PUT_SESSION = scoped(session).upsert(replace=["at"])
 SESSION_THREADS = (
     scoped(session)
-    .select(session.c.thread)
+    .select(session.c.thread, session.c.at)
     .where(session.c.principal == bindparam("principal"), session.c.id == bindparam("id"))
     .order_by(session.c.at.desc())
     .limit(bindparam("limit"))
 )
+SESSIONS_OF = (
+    scoped(session)
+    .select(session.c.principal, session.c.id, session.c.thread, session.c.at)
+    .where(among(session.c.thread, "threads"), session.c.id != "")
+)
+LENGTHS = scoped(thread).select(thread.c.thread, thread.c.next).where(among(thread.c.thread, "threads"))
 THREADS_OF_PRINCIPAL = (
     scoped(session).select(session.c.thread).distinct().where(session.c.principal == bindparam("principal"))
 )

@@ -16,6 +16,12 @@ from everlog.tokens import utf8
 CANDIDATES = 16
 """Newest threads of a session that are worth aligning with."""
 
+LOOKED_AT = 256
+"""Newest threads of a session among which those are looked for that went on."""
+
+ANSWERED_ONCE = 2
+"""Entries of a thread that is a question and its answer."""
+
 
 def principal_of(unit: Unit, *parts: str) -> str:
     """Return the name under which the sessions of somebody stand: who it is cannot be read from it."""
@@ -31,9 +37,43 @@ def join(unit: Unit, thread: ThreadRow, session: str, *, principal: str = "") ->
 
 
 def members(unit: Unit, session: str, *, principal: str = "") -> list[str]:
-    """Return the ids of a session's newest threads, the newest first."""
-    found = unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=CANDIDATES)
-    return [thread for (thread,) in found]
+    """Return the ids of a session's newest threads, the newest first.
+
+    Where there are more than are looked at, and the session has a name, half the places are for those that went on after
+    their first answer: what did not is, as far as one can tell afterwards, a question of the client's own.
+    """
+    limit = LOOKED_AT if session else CANDIDATES
+    newest = [thread for thread, _ in unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=limit)]
+    if len(newest) <= CANDIDATES:
+        return newest
+    lengths: dict[str, int] = dict(unit.rows(rows.LENGTHS, threads=newest))
+    talks = [thread for thread in newest if lengths.get(thread, 0) > ANSWERED_ONCE][: CANDIDATES // 2]
+    chosen = set(list(dict.fromkeys([*talks, *newest]))[:CANDIDATES])
+    return [thread for thread in newest if thread in chosen]
+
+
+def beside(unit: Unit, threads: Sequence[str]) -> frozenset[str]:
+    """Return those of some threads that were questions beside a talk, as far as one can tell afterwards.
+
+    Such a one was answered once, its answer never came back, and a talk of its session that began before it went on since.
+    """
+    lengths: dict[str, int] = dict(unit.rows(rows.LENGTHS, threads=list(threads)))
+    short = [thread for thread in threads if lengths.get(thread, 0) <= ANSWERED_ONCE]
+    talks: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    found: set[str] = set()
+    for principal, session, thread, at in unit.rows(rows.SESSIONS_OF, threads=short) if short else ():
+        if (principal, session) not in talks:
+            talks[principal, session] = _talks(unit, principal, session)
+        if any(other < thread and since > at for other, since in talks[principal, session]):
+            found.add(thread)
+    return frozenset(found)
+
+
+def _talks(unit: Unit, principal: str, session: str) -> list[tuple[str, int]]:
+    """Return the threads of a session that went on after their first answer, and when they last did."""
+    times: dict[str, int] = dict(unit.rows(rows.SESSION_THREADS, principal=principal, id=session, limit=LOOKED_AT))
+    lengths = unit.rows(rows.LENGTHS, threads=list(times))
+    return [(thread, times[thread]) for thread, length in lengths if length > ANSWERED_ONCE]
 
 
 def answered(unit: Unit, thread: ThreadRow, response: str, i: int, *, principal: str = "") -> None:

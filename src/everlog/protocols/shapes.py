@@ -20,6 +20,8 @@ MOST_COUNTED = 10**15
 DEPTH = 200
 """How deep a value from a server may be nested."""
 
+_NESTED = frozenset({dict, list})
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().raw_decode
 
@@ -78,19 +80,17 @@ def loads(text: str) -> JSON:
         return None
     if end != len(text):
         return None
-    if len(text) <= DEPTH or text.count("[") + text.count("{") <= DEPTH:  # it has not even so many brackets
-        return parsed
-    return parsed if _is_shallow(parsed) else None
+    return parsed if len(text) <= DEPTH or _is_shallow(parsed) else None
 
 
 def _is_shallow(value: JSON) -> bool:
-    level = [value]
+    level = [value] if type(value) in _NESTED else []
     for _ in range(DEPTH):
         level = [
             inner
             for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            for inner in (outer.values() if type(outer) is dict else outer)  # type: ignore[union-attr]
+            if type(inner) in _NESTED
         ]
         if not level:
             return True

@@ -27,7 +27,7 @@ PROXY = (
     *("server", "upstream", "upstreams", "keys", "memory", "requests", "request_context"),
     *("context", "learning", "embeddings", "retrieval_weights"),
 )
-"""Sections about the proxy, which `proxy/schema.py` describes; other commands leave them alone."""
+"""Sections about the proxy, which `proxy/settings/schema.py` describes; other commands leave them alone."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}", re.ASCII)
 

@@ -69,7 +69,13 @@ class Survived(AssertionError):
 
 
 def run(
-    script: Script, check: Check, *, hits: int = 2, only: str = "", prepare: Script | None = None, timeout_s: float = 60
+    script: Script,
+    check: Check,
+    *,
+    hits: int = 2,
+    only: str | Callable[[str], bool] = "",
+    prepare: Script | None = None,
+    timeout_s: float = 60,
 ) -> Report:
     """Kill a script at each failpoint that it hits, and check what is left each time.
 
@@ -78,7 +84,7 @@ def run(
             of its own, from which that of each death is forked, with an empty folder each time.
         check: called here with the folder and the death after each.
         hits: how often, at most, to kill at the same point: at its first hits, and at its last one.
-        only: kill only at points whose name begins so.
+        only: kill only at points whose name begins so, or of whose name this is true.
         prepare: called here with the folder before the script.
         timeout_s: how long one run may take.
 
@@ -162,8 +168,8 @@ def _tell(name: str) -> None:
         listener(name)
 
 
-def _deaths(names: Sequence[str], hits: int, only: str) -> list[Death]:
-    counts = Counter(name for name in names if name.startswith(only))
+def _deaths(names: Sequence[str], hits: int, only: str | Callable[[str], bool]) -> list[Death]:
+    counts = Counter(name for name in names if (name.startswith(only) if isinstance(only, str) else only(name)))
     return [
         Death(point=name, hit=hit)
         for name, last in counts.items()

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import everlog
-from everlog.access import Requested, asked, asked_by, forget, note, outlived, rows, upstream_of
+from everlog.access import Requested, asked, asked_by, forget, note, oldest, rows, surplus, upstream_of
 from everlog.access.requests import counted
 from everlog.clock import first_id, new_id
 from everlog.messages import Origin
@@ -100,14 +100,14 @@ def test_requests_are_forgotten_by_age_and_by_number_the_oldest_first_in_steps()
         for n, id_ in enumerate(ids):
             home.store.write("default", partial(note, requested=one(n, id=id_)), name="test")
 
-        def left(since: timedelta, most: int, limit: int = 99) -> list[str]:
-            wanted = partial(outlived, since=AT + since, most=most, limit=limit)
-            return home.store.read("default", wanted)
+        def look(act):
+            return home.store.read("default", act)
 
-        assert left(timedelta(0), 9) == []
-        assert left(timedelta(hours=3, minutes=30), 9) == ids[:3]
-        assert left(timedelta(0), 7) == ids[:2]
-        assert left(timedelta(hours=9), 9, limit=2) == ids[:2]
+        assert look(partial(surplus, most=9)) is None
+        assert look(partial(surplus, most=7)) == ids[1]
+        assert look(partial(oldest, upto=first_id(AT), limit=99)) == []
+        assert look(partial(oldest, upto=first_id(AT + timedelta(hours=3, minutes=30)), limit=99)) == ids[:3]
+        assert look(partial(oldest, upto=ids[3], limit=2)) == ids[:2]
         assert home.store.write("default", partial(forget, ids=ids[:2]), name="test") == 2
         assert [found.id for found in home.store.read("default", partial(asked_by, limit=99))] == ids[:1:-1]
 

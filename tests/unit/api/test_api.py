@@ -1,9 +1,11 @@
 """The interface over HTTP: what it answers, who may ask what, and that nobody learns of somebody else's threads."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ import everlog
 from everlog import log
 from everlog.access import LOOPBACK, Principal
 from everlog.errors import StoreUnavailable
-from everlog.messages import Origin
+from everlog.log import NewTurn
+from everlog.messages import Message, Origin
 from everlog.store import Unit
-from everlog.surfaces.api.application import Api
+from everlog.surfaces.api.application import PIECE, Api
 from everlog.surfaces.api.document import document, page
 from everlog.surfaces.api.operations import OPERATIONS
 
@@ -185,6 +188,35 @@ def test_words_are_found_without_a_word_being_told(client: Client):
     found = client.ask("/threads/sea/search?q=ferry+19").json()
     assert found["hits"][0]["id"] == 39
     assert "leaves" not in json.dumps(found)
+
+
+def test_a_large_answer_is_sent_in_pieces_and_others_have_their_turns_between_them(home: everlog.Everlog):
+    home.thread("long").extend([NewTurn(messages=(Message(kind="user", text=f"{n} " * 50_000),)) for n in range(8)])
+    asked = {"type": "http", "method": "GET", "path": "/everlog/v1/threads/long/entries", "query_string": b""}
+    sent: list[Any] = []
+    turns = 0
+
+    async def send(message: Any) -> None:
+        sent.append((turns, message))
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def answered() -> None:
+        task = asyncio.create_task(others())
+        await Api(home.store)(asked | {"headers": [], "everlog.principal": LOOPBACK}, asyncio.Event().wait, send)
+        task.cancel()
+
+    asyncio.run(answered())
+    (_, head), *pieces = sent
+    body = b"".join(piece["body"] for _, piece in pieces)
+    assert dict(head["headers"])[b"content-length"] == b"%d" % len(body)
+    assert [one["i"] for one in json.loads(body)["entries"]] == [*range(8)]
+    assert max(len(piece["body"]) for _, piece in pieces) == PIECE
+    assert all(before < after for (before, _), (after, _) in pairwise(pieces))
 
 
 def test_an_export_is_the_lines_of_the_command(client: Client, home: everlog.Everlog):

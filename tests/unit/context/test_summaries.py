@@ -135,7 +135,7 @@ def said(draw: st.DrawFn) -> list[tuple[str, list[str], str]]:
 
 
 @given(said(), st.integers(4_000, 40_000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5, deadline=None)
 def test_whatever_is_said_the_summary_stands_for_all_that_the_next_prompt_does_not_show(turns, budget):
     talk = Talk(budget=budget, consumer={"mode": "rolling"})
     model = EchoSummary()
@@ -152,7 +152,7 @@ def test_whatever_is_said_the_summary_stands_for_all_that_the_next_prompt_does_n
 
 
 @given(said(), st.integers(4_000, 40_000), st.lists(st.booleans(), max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5, deadline=None)
 def test_where_pieces_could_not_be_summarised_a_prompt_has_no_hole_that_a_later_summary_fills(turns, budget, answers):
     talk = Talk(budget=budget, consumer={"mode": "rolling"})
     model = ScriptedModel([None if good else "" for good in answers], otherwise=EchoSummary(), model="summary@1")

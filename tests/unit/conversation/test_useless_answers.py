@@ -42,7 +42,12 @@ def talked(made, turns=TURNS, *, again=False):
             made.again()
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["one process", "attached anew for each turn"])
+@pytest.mark.parametrize(
+    ("remembering", "again"),
+    [("sync", False), ("async", False), ("sync", True)],
+    ids=["sync, one process", "async, one process", "attached anew for each turn"],
+    indirect=["remembering"],
+)
 @pytest.mark.parametrize(("past", "tries"), [("tree", 5), ("rolling", 3)])
 def test_answers_of_no_use_are_not_paid_for_in_every_turn(remembering, past, tries, again):
     model = nonsense(past)

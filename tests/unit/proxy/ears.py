@@ -64,9 +64,9 @@ class Ears:
     """Gives all exchanges the same ear."""
 
     ear: Ear
-    asked: list[tuple[Incoming, str]] = field(default_factory=list)
+    asked: list[tuple[Incoming, str | None]] = field(default_factory=list)
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear:
+    def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear:
         self.asked.append((incoming, protocol))
         if self.ear.trouble == "listen":
             raise Broke

@@ -107,7 +107,11 @@ def test_it_says_that_it_lives_is_ready_and_what_it_has(proxy: Proxy):
     assert json.loads(proxy.ask("/readyz").body) == {"ready": True, "missing": []}
     health = json.loads(proxy.ask("/health").body)
     assert (health["status"], health["version"], health["memory"]) == ("ok", everlog.__version__, True)
-    assert {"learning", "embeddings", "fts", "mode"} < set(health)
+    assert {"learning", "embeddings", "mode"} < set(health)
+    assert health["fts"] is True
+    proxy.home.thread("x").append("user", "The herring came early.")
+    proxy.home.thread("x").pump()
+    assert json.loads(proxy.ask("/everlog/v1/threads/x/search?q=herring").body)["hits"]
 
 
 def test_it_says_what_it_is_not_ready_for(proxy: Proxy):
@@ -202,6 +206,59 @@ def test_the_user_of_a_key_wins_over_the_one_that_a_request_names(locked: Proxy)
     assert (said["user_id"], said["role"]) == ("ann", "chat")
 
 
+def test_a_key_says_whose_requests_are_and_about_what_whatever_they_say(locked: Proxy):
+    said = ((b"x-everlog-user-id", b"eve"), (b"x-everlog-project-id", b"hers"))
+    locked.chat(locked.key(user="ann", project="boat"), *said)
+    locked.chat(locked.key(), *said)
+    page = json.loads(locked.ask("/everlog/v1/requests", "GET", locked.key(role="read")).body)
+    assert [(one["user_id"], one["project_id"]) for one in page["requests"]] == [("eve", "hers"), ("ann", "boat")]
+
+
+def test_a_thread_that_was_a_question_beside_a_talk_is_shown_as_such_afterwards(proxy: Proxy):
+    session = (b"x-everlog-session-id", b"s")
+    question, answer = (
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": f"The {SECRET} is at home."},
+    )
+    histories = (
+        [question],
+        [{"role": "user", "content": "Name it"}],
+        [question, answer, {"role": "user", "content": "So?"}],
+    )
+    for history in histories:
+        proxy.ask(
+            "/v1/chat/completions", "POST", session, body=json.dumps({"model": "m", "messages": history}).encode()
+        )
+    threads = json.loads(proxy.ask("/everlog/v1/threads").body)["threads"]
+    assert [(one["entries"], one["is_beside"]) for one in threads] == [(4, False), (2, True)]
+    shown = [json.loads(proxy.ask(f"/everlog/v1/threads/{one['key']}").body) for one in threads]
+    assert shown == threads
+
+
+def test_whose_threads_are_shown_is_named_as_whose_they_are_and_nobody_named_sees_none_of_them(locked: Proxy):
+    mine, other, bound = locked.key(), locked.key(), locked.key(user="bea")
+    said = json.dumps(json.loads(ASKED) | {"user": "ann"}).encode()
+    locked.ask("/v1/chat/completions", "POST", mine, body=said)
+
+    def seen(path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
+        found = locked.ask(f"/everlog/v1/{path}", "GET", *headers)
+        assert found.status == 200, found.body
+        return list(json.loads(found.body)[path.partition("?")[0]])
+
+    ann = (b"x-everlog-user-id", b"ann")
+    for what in ("threads", "requests"):
+        assert len(seen(what, mine, ann)) == len(seen(f"{what}?user_id=ann", mine)) == 1
+        assert not seen(what, mine)
+        assert not seen(f"{what}?user_id=bob", mine)
+        assert not seen(f"{what}?user_id=ann", mine, (b"x-everlog-user-id", b"bob")), "a header counts first"
+        assert not seen(f"{what}?user_id=ann", other)
+        assert not seen(f"{what}?user_id=ann", bound), "whose a key is, it is"
+        assert len(seen(what, locked.key(role="read"))) == 1
+    (thread,) = seen("threads", mine, ann)
+    entries = f"/everlog/v1/threads/{thread['key']}/entries"
+    assert [locked.ask(f"{entries}{end}", "GET", mine).status for end in ("", "?user_id=ann")] == [404, 200]
+
+
 def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(proxy: Proxy):
     proxy.chat()
     for error in (ProviderTimeout("late"), NeverSent("away")):
@@ -278,6 +335,21 @@ def test_no_path_is_a_label(method: str, path: str, expected: tuple[str, str]):
     assert label(method, path) == expected
 
 
+def test_in_a_server_of_somebody_else_lines_begin_unless_its_program_says_where_they_go(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ours, everything = logging.getLogger("everlog"), logging.getLogger()
+    for logger in (ours, everything):
+        monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(ours, "level", logging.NOTSET)
+    lines.begin_in_a_server("warning", "json")
+    assert [type(one.formatter) for one in ours.handlers] == [lines.Lines]
+    assert ours.level == logging.WARNING
+    ours.handlers[:], everything.handlers[:] = [], [logging.NullHandler()]
+    lines.begin_in_a_server("debug", "json")
+    assert (ours.handlers, ours.level) == ([], logging.WARNING)
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
     proxy: Proxy, form: Any, monkeypatch: pytest.MonkeyPatch
@@ -288,6 +360,7 @@ def test_lines_have_no_word_of_a_body_even_where_all_goes_wrong(
         for field, value in (("handlers", []), ("level", logging.NOTSET), ("propagate", True)):
             monkeypatch.setattr(logger, field, value)
     lines.begin("debug", form, written)
+    lines.adopt("uvicorn.error")
     try:
         int(SECRET)
     except ValueError:

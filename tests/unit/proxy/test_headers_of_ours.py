@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from everlog.access import LOOPBACK
 from everlog.conversation.alignment.values import Caller
 from everlog.protocols import FORMATS
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import parse_exchange
+from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.proxy.wire import BASE, Client, Coming, asked
 
@@ -33,10 +35,11 @@ def origin_of(*headers: tuple[str, str], **body: Any) -> Any:
     return parse_exchange(FORMATS["chat_completions"], raw, BODY | body, caller=Caller(), request="r").origin
 
 
-def gone_up(*headers: tuple[str, str], **options: Any) -> dict[bytes, bytes]:
+def gone_up(*headers: tuple[str, str], body: Any = BODY, protocol: str = "", **options: Any) -> dict[bytes, bytes]:
     raw = tuple((name.encode(), value.encode()) for name, value in headers)
-    client = Client(headers=raw, pieces=(json.dumps(BODY).encode(),))
-    told = Options(targets=(Target(base_url=BASE),), **options)
+    client = Client(headers=raw, pieces=(json.dumps(body).encode(),))
+    protocols = (protocol,) if protocol else tuple(FORMATS)
+    told = Options(targets=(Target(base_url=BASE, protocols=protocols),), **options)
     return dict(asked(client, lambda _: Coming(pieces=[b"{}"]), options=told).sent[0].headers)
 
 
@@ -86,3 +89,18 @@ def test_a_headroom_is_told_who_asks_as_it_was_resolved():
     assert sent[b"x-headroom-cwd"] == b"/home/ann/boat"
     assert sent[b"x-headroom-project-id"].startswith(b"cwd:boat:")
     assert not [name for name in gone_up(*headers) if b"headroom" in name]
+    for pad in ("", "x" * 2**17):
+        by_body = gone_up(body=BODY | {"user": "bea", "metadata": {"pad": pad}}, forward_to_headroom=True)
+        assert by_body[b"x-headroom-user-id"] == b"bea"
+
+
+def test_a_headroom_of_another_protocol_is_told_who_asks_as_well():
+    sent = gone_up(("x-everlog-user-id", "ann"), protocol="anthropic", forward_to_headroom=True)
+    assert sent[b"x-headroom-user-id"] == b"ann"
+    assert b"anthropic-version" in sent
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff"])
+def test_a_body_that_says_nothing_names_nobody(body: bytes):
+    found = for_headroom(((b"x-everlog-user-id", b"ann"),), body, LOOPBACK, {})
+    assert found == ((b"x-headroom-user-id", b"ann"),)

@@ -134,11 +134,11 @@ def test_an_answer_that_went_out_before_it_was_kept_says_so():
 def test_an_answer_that_takes_long_itself_is_not_called_late():
     async def play() -> None:
         later, ear, client = asyncio.Event(), Ear(free=0), Client()
-        asking = asyncio.create_task(client.ask(proxy(ear, Coming(pieces=[b"{", later, b"}"]), hold_s=0.01)))
-        await until(client, b"{")
+        asking = asyncio.create_task(client.ask(proxy(ear, Coming(pieces=[b'{"a":', later, b"1}"]), hold_s=0.01)))
+        await until(client, b'{"a"')
         later.set()
         await asking
-        assert (client.body, client.header(b"x-everlog-degraded")) == (b"{}", [])
+        assert (client.body, client.header(b"x-everlog-degraded")) == (b'{"a":1}', [])
 
     asyncio.run(within(play()))
 
@@ -178,7 +178,7 @@ def test_an_ear_hears_the_head_and_adds_to_it():
     assert ear.told == ["head 201", "commit"]
 
 
-def test_only_conversations_are_heard():
+def test_who_listens_is_told_what_is_a_conversation():
     ears = Ears(Ear())
     for path in (
         "/v1/chat/completions",
@@ -188,7 +188,7 @@ def test_only_conversations_are_heard():
         "/v1/messages/count_tokens",
     ):
         asked(Client(path=path), lambda outgoing: Coming(), ears=ears)
-    assert [protocol for _, protocol in ears.asked] == ["chat_completions", "responses", "anthropic"]
+    assert [protocol for _, protocol in ears.asked] == ["chat_completions", "responses", "anthropic", None, None]
 
 
 def test_an_ear_is_told_who_went():

@@ -12,7 +12,7 @@ from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
-from tests.unit.proxy.wire import BASE, Client, Coming
+from tests.unit.proxy.wire import BASE, Client, Coming, body_in
 
 CALL: tuple[str, str, JSON] = ("call_1", "look", {"path": "a"})
 
@@ -29,8 +29,7 @@ class Talk:
 
     def say(self, given: object, answer: Answer, *headers: tuple[bytes, bytes], **fields: object) -> Client:
         def told(outgoing: Outgoing) -> Coming:
-            assert isinstance(outgoing.body, bytes)
-            self.sent.append(json.loads(outgoing.body))
+            self.sent.append(body_in(outgoing))
             return Coming(pieces=[json.dumps(body_of(answer, self.protocol, "m")).encode()])
 
         self.proxy.answer = told

@@ -24,6 +24,22 @@ def test_every_file_is_a_profile():
 
 
 @pytest.mark.parametrize(
+    ("system", "first", "name"),
+    [
+        ("Act as an expert software developer.\nBe brief.", "Hello", "aider"),
+        ("Act as an expert architect.", "I have *added these files to the chat* so you can edit them.", "aider"),
+        ("You are an expert software engineer that generates concise, one-line Git commit messages.", "+a", "aider"),
+        ("Be brief.", "Hello", "proxy"),
+        ("", "<role>\nContext Extraction Assistant\n</role>", "langchain"),
+    ],
+)
+def test_a_client_behind_the_sdk_of_openai_is_known_by_what_it_says_and_not_by_a_header_of_the_sdk(system, first, name):
+    said = [Message(kind="system", text=system), Message(kind="user", text=first)]
+    headers = ((b"user-agent", b"OpenAI/Python 2.20.0"), (b"x-stainless-raw-response", b"true"))
+    assert profile_of(Facts(headers, {}, said)).name == name
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
@@ -93,8 +109,6 @@ def test_a_rule_holds_if_all_that_it_asks_for_does():
 def test_an_sdk_of_which_a_raw_answer_is_wanted_is_not_taken_for_langchain():
     raw = ((b"user-agent", b"OpenAI/Python 3.57.0"), (b"x-stainless-raw-response", b"true"))
     assert profile_of(Facts(raw, {"model": "m"}, ())).name == "proxy"
-    assert profile_of(Facts(raw, {"model": "m", "stream": True}, ())).name == "proxy"
-    assert profile_of(Facts(raw, {"model": "m", "stream": False}, ())).name == "langchain"
 
 
 @pytest.mark.parametrize("body", [{}, {"messages": 7}, {"messages": [7]}, {"input": "x"}, {"input": [{"type": "x"}]}])

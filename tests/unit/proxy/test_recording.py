@@ -1,8 +1,11 @@
 """The recorder's ear: what it hears of an exchange is kept, the same streamed or not, and never in the way."""
 
 import asyncio
+import gzip
 import json
 import threading
+import weakref
+import zlib
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -20,7 +23,7 @@ from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
-from everlog.surfaces.proxy.pruning import Pruning
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
 from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.surfaces.proxy.settings.options import Target
@@ -95,6 +98,23 @@ def turn_rows(store) -> list:
         for thread in store.read("t", log.listed)
         for row in store.read("t", lambda unit, thread=thread: unit.rows(rows.TURNS, thread=thread.id, start=0, stop=9))
     ]
+
+
+def test_a_history_is_let_go_in_a_thread_and_not_on_the_event_loop(recorder):
+    threads: list[str] = []
+
+    async def exchange() -> None:
+        ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
+        heard = await asyncio.wrap_future(ear._heard)
+        weakref.finalize(heard.presence, lambda: threads.append(threading.current_thread().name))
+        del heard
+        ear.head(200, JSON)
+        ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
+        await ear.commit()
+
+    asyncio.run(exchange())
+    [name] = threads
+    assert name.startswith("everlog-record")
 
 
 answers = st.builds(
@@ -231,7 +251,7 @@ def test_each_request_leaves_a_row_that_says_what_became_of_it_and_what_it_took(
 
 
 def test_what_old_requests_were_is_forgotten_beside_new_ones_and_their_words_and_use_are_not(store):
-    recorder = recorder_of(store, pruning=Pruning(most=2, every=2))
+    recorder = recorder_of(store, pruning=Pruning(most=2, every=2, counted=1))
     body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
     left = []
     for n in range(6):
@@ -309,6 +329,56 @@ def test_a_client_can_have_an_exchange_kept_nowhere_but_its_key_is_counted(recor
     assert recorder.listen_for(incoming, "anthropic", tenant="t", caller=Caller()) is None
 
 
+@pytest.mark.parametrize(("encoding", "pack"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)])
+def test_a_compressed_request_is_read(recorder, store, encoding, pack):
+    incoming = asked("anthropic", "Hello", headers=((b"content-encoding", encoding),))
+    incoming = replace(incoming, body=pack(incoming.body))
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    hear(recorder, incoming, "anthropic", [body], headers=JSON)
+    assert entries(store) == [["user: Hello", "assistant: Good day"]]
+
+
+def test_a_request_in_an_encoding_that_is_not_known_is_counted_as_unread(recorder, store):
+    incoming = asked("anthropic", "Hello", headers=((b"content-encoding", b"zstd"),))
+    hear(recorder, incoming, "anthropic", [b"{}"], headers=JSON)
+    assert (entries(store), recorder.counts["unread"]) == ([], 1)
+
+
+def test_who_leaves_before_an_answer_pays_for_the_question_and_who_gets_none_does_not(recorder, store):
+    def tokens():
+        return store.read("t", lambda unit: access.used(unit, "k", store.clock.now())).tokens
+
+    hear(recorder, asked("anthropic", "Hello " * 400), "anthropic", [], status=None, leave="upstream")
+    assert tokens() == 0
+    hear(recorder, asked("anthropic", "Hello " * 400), "anthropic", [], status=None, leave="client")
+    assert tokens() > 500
+
+
+def test_an_exchange_whose_thread_is_erased_meanwhile_is_erased_with_it(recorder, store):
+    body = json.dumps(body_of(Answer(text="Good day"), "anthropic", "m")).encode()
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", [body], headers=JSON)
+
+    async def exchange() -> None:
+        ear = recorder.listen(asked("anthropic", "Hello", "Good day", "And now?"), "anthropic")
+        await asyncio.to_thread(ear._heard.result)
+        [thread] = store.read("t", log.listed)
+        await asyncio.to_thread(log.erase_thread, store, "t", thread.id)
+        ear.head(200, JSON)
+        ear.piece(body)
+        await ear.commit()
+
+    asyncio.run(exchange())
+    assert entries(store) == []
+    assert recorder.counts == {"new": 1, "nothing": 1}
+
+
+def test_an_odd_id_of_an_answer_before_is_one_that_is_not_known(recorder, store):
+    incoming = asked("responses", "Hello", previous_response_id="resp_\ud800")
+    body = json.dumps(body_of(Answer(text="Good day"), "responses", "m")).encode()
+    hear(recorder, incoming, "responses", [body], headers=JSON)
+    assert entries(store) == [["user: Hello", "assistant: Good day"]]
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'{"messages": 7}', b'{"messages":[7]}'])
 def test_a_body_that_is_no_request_is_passed_over(recorder, store, body):
     incoming = Incoming(method="POST", path="/v1/x", query=b"", headers=(), body=body)
@@ -329,7 +399,7 @@ def test_who_is_answered_and_cannot_be_read_is_told_and_counted(recorder, body, 
         return (b"x-everlog-degraded", b"record") in said
 
     assert asyncio.run(exchange()) == (status == 200)
-    assert recorder.counts == {"unread" if status == 200 else "nothing": 1}
+    assert recorder.counts == {"nothing": 1, **({"unread": 1} if status == 200 else {})}
 
 
 def test_what_is_too_much_is_not_heard_and_counted(store, monkeypatch):
@@ -523,3 +593,43 @@ def test_a_client_can_have_nothing_learned_from_a_turn(recorder, store, name):
         for thread in (first, second)
     ]
     assert [row[5] for (row,) in turns] == [0, 1]
+
+
+def by_id(after: str) -> Incoming:
+    body = {"model": "m", "input": "And then?", "previous_response_id": after}
+    return Incoming(method="POST", path="/v1/responses", query=b"", headers=(), body=json.dumps(body).encode())
+
+
+def answered(recorder: Recorder, incoming: Incoming, number: int) -> Exchange:
+    """Return an ear that has placed a request, and heard all of an answer of this number."""
+    ear = recorder.listen(incoming, "responses")
+    assert ear is not None
+    ear._heard.result()
+    ear.head(200, JSON)
+    ear.piece(json.dumps(body_of(Answer(text=f"Answer {number}."), "responses", "m", number)).encode())
+    return ear
+
+
+@pytest.mark.parametrize("next_one", [by_id("resp_1"), asked("responses", "Hello", "Answer 1.", "And then?")])
+def test_a_request_behind_an_answer_that_is_still_being_kept_goes_on_there(store, next_one):
+    """A client whose answer was not held long enough asks on before there is a thread."""
+    may_go_on = threading.Event()
+
+    def redact(message: Message) -> Message:
+        assert message.text != "Answer 1." or message.model is None or may_go_on.wait(20)
+        return message
+
+    recorder = Recorder(store, tenant="t", caller=Caller(key="k"), redact=redact)
+
+    async def talk() -> None:
+        ears = answered(recorder, asked("responses", "Hello"), 1), answered(recorder, next_one, 2)
+        tasks = [asyncio.create_task(ear.commit()) for ear in ears]
+        done, _ = await asyncio.wait(tasks, timeout=0.2)
+        assert not done
+        may_go_on.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(talk())
+    recorder.close()
+    assert entries(store) == [["user: Hello", "assistant: Answer 1.", "user: And then?", "assistant: Answer 2."]]
+    assert recorder.counts == {"new": 1, "append": 1}

@@ -75,6 +75,24 @@ def test_a_stream_that_breaks_off_is_not_held(protocol):
     assert not terminal.is_reached
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("protocol", "name", "sign"),
+    [
+        ("anthropic", b"ping", b'"type":"message_stop"'),
+        ("responses", b"response.created", b'"type":"response.completed"'),
+    ],
+)
+def test_a_sign_within_the_data_of_a_frame_that_has_another_name_is_none(protocol, name, sign, step):
+    frame = b"event: " + name + b'\ndata: {"pad":"' + b"x" * 200 + b'","inner":{' + sign + b"}}\n\n"
+    terminal = Terminal(protocol)
+    assert all(terminal.feed(frame[a : a + step]) == len(frame[a : a + step]) for a in range(0, len(frame), step))
+    assert not terminal.is_reached
+    last = b"event: " + sign.split(b'"')[3] + b"\ndata: {" + sign + b"}\n\n"
+    terminal.feed(last)
+    assert terminal.is_reached
+
+
 def test_an_empty_finish_reason_in_each_chunk_is_no_end():
     """Some compatible servers send one with each word, and the tokens so far."""
     terminal = Terminal("chat_completions")

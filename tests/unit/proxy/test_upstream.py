@@ -13,8 +13,9 @@ import pytest
 
 import everlog.surfaces.proxy.relay.upstream
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
-from everlog.surfaces.proxy.incoming import Headers
-from everlog.surfaces.proxy.relay.upstream import Coming, HTTPUpstream, Outgoing
+from everlog.surfaces.proxy.asgi import body_of
+from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.relay.upstream import PIECE, Coming, HTTPUpstream, Outgoing, _Body
 from tests.unit.chat.servers import BEGUN, RawServer, certificate, chunk
 from tests.unit.proxy.wire import within
 
@@ -102,6 +103,53 @@ def test_a_large_body_arrives_as_it_is():
     with RawServer(answering(b"ok")) as server:
         playing(server.url, lambda upstream, url: ask(upstream, url, body))
         assert server.received[0].partition(b"\r\n\r\n")[2] == body
+
+
+class Greedy:
+    """A writer whose other end takes all at once, so that nobody waits for it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    async def write(self, data: bytes) -> None:
+        self.pieces.append(bytes(data))
+
+
+async def turns_while(act: Awaitable[Any]) -> int:
+    """Return how often another task has its turn until an act is done."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await act
+    task.cancel()
+    return turns
+
+
+def test_others_have_their_turns_while_a_large_body_goes_out_however_fast_it_is_taken():
+    writer, body = Greedy(), bytes(range(256)) * (4 * PIECE // 256)
+    assert asyncio.run(turns_while(_Body(body).write(writer))) >= 4  # type: ignore[arg-type]
+    assert b"".join(writer.pieces) == body
+
+
+def test_others_have_their_turns_while_a_large_body_is_put_together():
+    pieces = [bytes([n]) * 2**20 for n in range(8)]
+    coming = iter(pieces)
+
+    async def receive() -> dict[str, Any]:
+        piece = next(coming)
+        return {"type": "http.request", "body": piece, "more_body": piece is not pieces[-1]}
+
+    async def body() -> None:
+        head = Incoming(method="POST", path="/", query=b"", headers=(), body=b"")
+        assert await body_of(head, receive, 2**30) == b"".join(pieces)
+
+    assert asyncio.run(turns_while(body()))
 
 
 def test_an_answer_is_not_decoded_not_followed_and_keeps_its_headers():

@@ -1,6 +1,7 @@
 """Both ends of a relay, without a network: a client that speaks ASGI, and an upstream that says what it is told to."""
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -145,6 +146,12 @@ def asked(client: Client, answer: Callable[[Outgoing], Coming | ProviderTrouble 
     upstream = Upstream(answer)
     asyncio.run(within(client.ask(App(more.pop("options", PLAIN), upstream=upstream, **more))))
     return upstream
+
+
+def body_in(outgoing: Outgoing) -> Any:
+    """Return what a request says, from a body that is whole."""
+    assert isinstance(outgoing.body, bytes)
+    return json.loads(outgoing.body)
 
 
 async def within(act: Coroutine[Any, Any, Any], seconds: float = 10) -> Any:

@@ -57,7 +57,7 @@ Look after:
   doctor       Check database, keys and pending work; --fix finishes what is pending.
   backup       Write a copy of the database while it is in use.
   restore      Make a database from a backup.
-  config show  Print all settings of the proxy, and who says so.
+  config show  Print all settings, and who says so.
   db upgrade   Make or upgrade the tables of a server's database.
 
 Protect:
@@ -73,9 +73,9 @@ Protect:
 
 Options, here or after any command:
   --db DATABASE
-      A file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db here.
+      A file, or postgresql://user@host/database. Else EVERLOG_DB, the settings, or everlog.db here.
   --tenant NAME
-      Whose threads. Else EVERLOG_TENANT, else 'default'.
+      Whose threads. Else EVERLOG_TENANT, the settings, or 'default'.
   --key-file FILE
       A file with master keys. Else EVERLOG_KEY_FILE, else the keys in EVERLOG_MASTER_KEY.
   --json
@@ -110,9 +110,9 @@ Options:
   -h, --help       Show this message and exit.
 
 Options of every command:
-  --db DATABASE    A file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db
-                   here.
-  --tenant NAME    Whose threads. Else EVERLOG_TENANT, else 'default'.
+  --db DATABASE    A file, or postgresql://user@host/database. Else EVERLOG_DB, the settings, or
+                   everlog.db here.
+  --tenant NAME    Whose threads. Else EVERLOG_TENANT, the settings, or 'default'.
   --key-file FILE  A file with master keys. Else EVERLOG_KEY_FILE, else the keys in
                    EVERLOG_MASTER_KEY.
   --json           Print JSON; errors too, on standard error.
@@ -143,8 +143,8 @@ Options:
   -h, --help    Show this message and exit.
 
 Options of every command:
-  --db DATABASE    A file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db
-                   here.
+  --db DATABASE    A file, or postgresql://user@host/database. Else EVERLOG_DB, the settings, or
+                   everlog.db here.
   --key-file FILE  A file with master keys. Else EVERLOG_KEY_FILE, else the keys in
                    EVERLOG_MASTER_KEY.
   --json           Print JSON; errors too, on standard error.

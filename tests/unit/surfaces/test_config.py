@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 
 from everlog.errors import Mistake
-from everlog.surfaces.config import (
-    CompactorSettings,
-    Settings,
-    chat_settings,
-    compactor_settings,
-    debugging,
-    required_protocol,
-    settings,
-)
+from everlog.surfaces.config import Settings, debugging, settings
+from everlog.surfaces.models import CompactorSettings, chat_settings, compactor_settings, required_protocol
 
 
 def test_without_a_word_it_is_everlog_db_here_and_the_default_tenant():
@@ -46,6 +39,62 @@ def test_an_empty_variable_is_one_that_is_not_set():
     names = ("EVERLOG_DB", "EVERLOG_TENANT", "EVERLOG_KEY_FILE", "EVERLOG_MASTER_KEY")
     assert settings(environment=dict.fromkeys(names, "")) == settings(environment={})
     assert settings(environment={"EVERLOG_MASTER_KEY": "  "}).keys_named_by is None
+
+
+@pytest.fixture
+def placing(tmp_path: Path) -> dict[str, str]:
+    """Return variables that lead to a file that names a database and a tenant."""
+    file = tmp_path / "place.toml"
+    file.write_text('[memory]\ndatabase_path = "own.db"\ntenant = "acme"\n[compactor]\nmodel = "m"\n')
+    return {"EVERLOG_CONFIG": str(file)}
+
+
+def test_the_file_names_database_and_tenant_where_nobody_else_does(placing: dict[str, str]):
+    found = settings(environment=placing)
+    assert (found.path, found.tenant) == (Path("own.db"), "acme")
+    assert {found.named_by, found.tenant_named_by} == {placing["EVERLOG_CONFIG"]}
+
+
+def test_options_and_the_environment_win_over_the_file_each_by_itself(placing: dict[str, str]):
+    theirs = settings(environment={**placing, "EVERLOG_DB": "theirs.db", "EVERLOG_TENANT": "they"})
+    assert (theirs.path, theirs.named_by) == (Path("theirs.db"), "EVERLOG_DB")
+    assert (theirs.tenant, theirs.tenant_named_by) == ("they", "EVERLOG_TENANT")
+    mine = settings(database="mine.db", environment=placing)
+    assert (mine.path, mine.named_by, mine.tenant) == (Path("mine.db"), "--db", "acme")
+    me = settings(tenant="me", environment=placing)
+    assert (me.path, me.tenant, me.tenant_named_by) == (Path("own.db"), "me", "--tenant")
+
+
+def test_a_file_that_names_a_database_elsewhere_is_still_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("far").mkdir()
+    Path("everlog.toml").write_text('[memory]\ndatabase_path = "far/own.db"\n[compactor]\nmodel = "m"\n')
+    found = settings(environment={})
+    assert (found.path, found.named_by) == (Path("far/own.db"), "everlog.toml")
+    assert compactor_settings(found, environment={}).name == "m"
+
+
+def test_a_file_that_says_nothing_of_a_place_leaves_the_usual_one(tmp_path: Path):
+    (tmp_path / "c.toml").write_text('[memory]\ndatabase_path = ""\n')
+    found = settings(environment={"EVERLOG_CONFIG": str(tmp_path / "c.toml")})
+    assert (found.database, found.named_by, found.tenant, found.tenant_named_by) == (
+        *("everlog.db", "the default"),
+        *("default", "the default"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[memory]\ndatabase_path = 3", "database_path is a text"),
+        ('[memory]\ndatabase_path = ":memory:"', "gone when the command ends"),
+        ("memory = 3", "memory is a section"),
+    ],
+)
+def test_a_file_that_names_a_place_that_is_none_is_refused(tmp_path: Path, text: str, said: str):
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(Mistake, match=said):
+        settings(environment={"EVERLOG_CONFIG": str(tmp_path / "c.toml")})
 
 
 @pytest.mark.parametrize("database", ["", ":memory:"])

@@ -13,8 +13,10 @@ from everlog import log
 from everlog.conversation.alignment.presence import Placed, Presence, principal_of
 from everlog.conversation.alignment.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.conversation.alignment.values import Answer, Recorded, Request
+from everlog.errors import Erased
 from everlog.importers.titles import titled
 from everlog.log import NewTurn, Purpose, ThreadRow, TurnState
+from everlog.log.fingerprints import GENESIS, Fingerprints
 from everlog.log.matches import VOICES
 from everlog.messages import Message
 from everlog.pump import mark_tree
@@ -43,7 +45,8 @@ def record(
         also: what is done in the same unit, with what was kept.
 
     Raises:
-        Erased: the thread was erased meanwhile, or the turn that this goes on with.
+        Erased: the thread that this goes on with was erased meanwhile, or something in it: its words are in the history
+            that the client sent, and must not come back with it.
         StoreUnavailable: nothing of it was stored.
     """
     told = replace(answer, messages=tuple(map(redact, answer.messages)))
@@ -55,6 +58,18 @@ def record(
             return store.write(tenant, unit, name="record")
         except Overtaken:
             presence.placed = None
+            if placed.thread is not None:
+                store.read(tenant, partial(_not_erased, seen=placed.thread))
+
+
+def _not_erased(unit: Unit, seen: ThreadRow) -> None:
+    """Make sure that nothing of a thread was erased since it was seen.
+
+    Raises:
+        Erased: something was.
+    """
+    if log.load(unit, seen.id).generation != seen.generation:
+        raise Erased("something of the thread was erased while an answer to it was under way")
 
 
 def _record(
@@ -84,10 +99,12 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     messages = (*placed.said, *answer.messages)
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
-    principal = principal_of(unit, request)  # the tenant may not have been there when it was placed
-    if placed.thread is None and (kept := _kept_since(unit, request, messages, principal)) is not None:
+    principal = principal_of(unit, request)
+    _make_sure_of(unit, placed, principal)
+    is_apart = placed.thread is None or placed.forks_at is not None
+    if is_apart and (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
         return Recorded(decision="nothing", thread=kept, said=0)
-    thread = _thread(unit, placed, principal, request.session)
+    thread = _thread(unit, placed, principal, request)
     log.instruct(unit, thread, placed.instructions)
     log.join(unit, thread, request.session, principal=principal)
     turns = _turns(unit, thread, messages, request, answer, placed)
@@ -97,13 +114,34 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     for id_, index in answer.ids:
         position = appended.stop - len(answer.messages) + index
         log.answered(unit, thread, id_, position, principal=principal)
+    if request.held is not None:
+        log.answered(unit, thread, request.held, appended.stop - 1, principal=principal)
     mark_tree(unit, thread.id, upto=appended.stop)
     return Recorded(
         decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)
     )
 
 
-def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], principal: str) -> str | None:
+def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:
+    """Make sure that what stood nowhere when it was looked for still stands nowhere.
+
+    A client whose answer was not held long enough asks on before it is kept.
+
+    Raises:
+        Overtaken: it was kept meanwhile.
+    """
+    if placed.principal != principal:  # there was no tenant when it was looked for, so nothing could be found
+        if log.listed(unit, limit=1):
+            raise Overtaken
+    elif log.holding(unit, placed.awaited, principal=principal):
+        raise Overtaken
+    if placed.unknown is not None and log.answer(unit, placed.unknown, principal=principal) is not None:
+        raise Overtaken
+
+
+def _kept_since(
+    unit: Unit, request: Request, placed: Placed, messages: Sequence[Message], principal: str
+) -> str | None:
     """Return the thread of a later request that shows this exchange already; None if there is none.
 
     A client whose answer was not held long enough asks on, and another server may be quicker to keep both.
@@ -111,19 +149,23 @@ def _kept_since(unit: Unit, request: Request, messages: Sequence[Message], princ
     began = request.origin.request
     if began is None or messages[-1].kind not in VOICES:
         return None
-    chain = log.prints(unit.secret(), messages)[-1].chain
+    seen = placed.thread
+    before = GENESIS if seen is None or placed.forks_at is None else log.chain(unit, seen, placed.forks_at)
+    running = Fingerprints(unit.secret(), before)
+    chain = [running.add(message) for message in messages][-1].chain
     later = (one.thread for one in log.holding(unit, [chain], principal=principal) if one.thread > began)
     return next(later, None)
 
 
-def _thread(unit: Unit, placed: Placed, principal: str, session: str) -> ThreadRow:
+def _thread(unit: Unit, placed: Placed, principal: str, request: Request) -> ThreadRow:
     """Return the thread that an exchange goes on in: the one it was found in, a fork of it, or a new one.
 
     Raises:
-        Overtaken: it is not as it was seen, or the session that this would begin was begun by another request.
+        Overtaken: it is not as it was seen, or what this would begin was begun by another request.
     """
     seen = placed.thread
     if seen is None:
+        session = request.session
         if session and not placed.members.issuperset(log.members(unit, session, principal=principal)):
             raise Overtaken
         return made(unit, placed.key if log.known(unit, placed.key) is None else free_key(unit, placed.key))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from everlog import log
-from everlog.conversation.alignment.references import resolved
+from everlog.conversation.alignment.references import references, resolved
 from everlog.conversation.alignment.values import Request, Word
 from everlog.errors import Erased
 from everlog.log import Decision, Place, Print, ThreadRow
@@ -47,6 +47,12 @@ class Placed:
     before: Message | None = None
     """What was said just before."""
     instructions: tuple[str, ...] = ()
+    principal: str = ""
+    """Under whose name it was looked for."""
+    awaited: tuple[bytes, ...] = ()
+    """Chains of the answers in the history that stood nowhere: where one does by now, it was kept meanwhile."""
+    unknown: str | None = None
+    """Id of the response that it goes on from, if nobody knew it."""
     is_unproven: bool = False
     """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
     members: frozenset[str] = frozenset()
@@ -64,6 +70,8 @@ class Presence:
     def __init__(self, request: Request, redact: Callable[[Message], Message]) -> None:
         self.placed: Placed | None = None
         """Where it belongs, once that was looked for."""
+        self.is_adrift = False
+        """Whether it shows or names an answer that is not in the log, or not yet: what came before may be on its way."""
         self._request = request
         self._named = bool(request.session) or request.caller.is_one_person
         leading, self._messages = log.leading(tuple(map(redact, request.messages)))
@@ -71,6 +79,8 @@ class Presence:
         self._principal = ""
         self._members: list[str] = []
         self._printed: tuple[bytes, list[Print]] | None = None
+        self._awaited: tuple[bytes, ...] = ()
+        self._unknown: str | None = None
 
     def place(self, unit: Unit) -> Placed:
         """Decide where it belongs, and remember it."""
@@ -81,13 +91,16 @@ class Presence:
         if named is not None:
             self._messages, self._printed = named, None
         incoming = self._prints(unit)
-        found = None
+        found = None if request.held is None else self._held(unit, request.held, incoming)
         if request.after is not None:
             found = self._continued(unit, request.after, incoming)
-        elif request.session or any(one.kind in VOICES for one in incoming):
+        elif found is None and (request.session or any(one.kind in VOICES for one in incoming)):
             found = self._found(unit, incoming)
+        names = request.after or request.held or any(one.kind in VOICES for one in incoming)
+        self.is_adrift = (bool(names) and found is None) or any(map(references, self._messages))
         thread, decision = found or (self._newest(unit) if request.is_side else None, log.Nothing(at=0))
-        self.placed = self._decided(unit, thread, decision)
+        decided = self._decided(unit, thread, decision)
+        self.placed = replace(decided, principal=self._principal, awaited=self._awaited, unknown=self._unknown)
         return self.placed
 
     def _decided(self, unit: Unit, thread: ThreadRow | None, decision: Decision) -> Placed:
@@ -103,9 +116,10 @@ class Presence:
         base = _NUMBER.sub("", thread.key or self._request.name)
         match decision:
             case log.Append(start=start):
-                return replace(end, decision="append", said=messages[start:], before=_before(messages, start))
+                before = _before(unit, thread, thread.next, messages, start)
+                return replace(end, decision="append", said=messages[start:], before=before)
             case log.Fork(at=at, start=start):
-                before = _before(messages, start)
+                before = _before(unit, thread, at, messages, start)
                 return replace(end, decision="fork", said=messages[start:], before=before, key=base, forks_at=at)
             case log.Compacted(note=note, start=start):
                 summary = replace(messages[note], kind="note", author="client")
@@ -120,7 +134,8 @@ class Presence:
     def _found(self, unit: Unit, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return the thread that the history belongs to, with what of it is new there; None for a new one."""
         members = self._candidates(unit)
-        shown, places = self._shown(unit, incoming)
+        shown, places = _shown_in(unit, incoming, self._principal)
+        self._awaited = tuple(one.chain for one in incoming[shown:] if one.kind in VOICES and not one.quiet)[-NEAR:]
         places.sort(key=lambda place: place.thread not in members)
         ended = next(self._ended(unit, places, incoming, shown), None)
         if ended is not None and not any(one.kind in VOICES for one in incoming[shown:]):
@@ -153,19 +168,8 @@ class Presence:
             thread = _load(unit, place.thread)
             if thread is None:
                 continue
-            if not _any_loud(new) or log.first_answer(unit, thread, place.i + 1) is not None:
+            if not _any_loud(new) or log.is_answered(unit, thread, place.i + 1):
                 yield place, thread
-
-    def _shown(self, unit: Unit, incoming: Sequence[Print]) -> tuple[int, list[Place]]:
-        """Return how much of the history, an answer among it, stands in the log as it is, and where."""
-        spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
-        ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
-        chains = list(ends)
-        for some in (chains[-NEAR:], chains[:-NEAR]):
-            if places := log.holding(unit, some, principal=self._principal):
-                longest = max(ends[place.chain] for place in places)
-                return longest + 1, [place for place in places if ends[place.chain] == longest]
-        return 0, []
 
     def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return a thread of the session if the history plainly shows the end of it, with what is new."""
@@ -219,6 +223,7 @@ class Presence:
     def _continued(self, unit: Unit, after: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
         """Return where a request goes on that sends only what is new since a response of ours."""
         place = log.answer(unit, after, principal=self._principal)
+        self._unknown = after if place is None else None
         thread = None if place is None else _load(unit, place[0])
         if place is None or thread is None:
             return None
@@ -232,6 +237,16 @@ class Presence:
                 return thread, log.Nothing(at=at + known)
             case _:
                 return thread, log.Fork(at=at, start=0)
+
+    def _held(self, unit: Unit, held: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:
+        """Return where a request goes on whose past the server holds: at the end, where it may have been asked in vain."""
+        place = log.answer(unit, held, principal=self._principal)
+        thread = None if place is None else _load(unit, place[0])
+        if thread is None:
+            return None
+        last = log.seen(unit, thread, max(0, thread.next - len(incoming)))
+        is_asked = [one.fp for one in last] == [one.fp for one in incoming]
+        return thread, log.Nothing(at=thread.next) if is_asked else log.Append(start=0)
 
     def _newest(self, unit: Unit) -> ThreadRow | None:
         """Return the newest thread of the session, to which a question beside the conversation most likely belongs."""
@@ -255,6 +270,18 @@ def principal_of(unit: Unit, request: Request) -> str:
     return log.principal_of(unit, request.caller.key, request.caller.user)
 
 
+def _shown_in(unit: Unit, incoming: Sequence[Print], principal: str) -> tuple[int, list[Place]]:
+    """Return how much of the history, an answer among it, stands in the log as it is, and where."""
+    spoken = next((n for n, one in enumerate(incoming) if one.kind in VOICES and not one.quiet), len(incoming))
+    ends = {one.chain: n for n, one in enumerate(incoming) if n >= spoken and not one.quiet}
+    chains = list(ends)
+    for some in (chains[-NEAR:], chains[:-NEAR]):
+        if places := log.holding(unit, some, principal=principal):
+            longest = max(ends[place.chain] for place in places)
+            return longest + 1, [place for place in places if ends[place.chain] == longest]
+    return 0, []
+
+
 def _appended(thread: ThreadRow, incoming: Sequence[Print], shown: int, quiet: int) -> Decision:
     """Return what is new of a history that shows all of a thread but some quiet entries at its end, and then goes on."""
     start = shown
@@ -267,7 +294,7 @@ def _reaches_an_answer(unit: Unit, thread: ThreadRow, decision: Decision) -> boo
     """Whether a history that goes another way than a thread does so after an answer; how talks begin is often the same."""
     match decision:
         case log.Fork(at=at) | log.Nothing(at=at):
-            return log.first_answer(unit, thread, at) is not None
+            return log.is_answered(unit, thread, at)
         case _:
             return True
 
@@ -293,5 +320,9 @@ def _any_loud(prints: Sequence[Print]) -> bool:
     return any(not one.quiet for one in prints)
 
 
-def _before(messages: Sequence[Message], start: int) -> Message | None:
-    return messages[start - 1] if start else None
+def _before(unit: Unit, thread: ThreadRow, at: int, messages: Sequence[Message], start: int) -> Message | None:
+    """Return what was said just before what is new: by the history, or by the thread where nothing else was sent."""
+    if start:
+        return messages[start - 1]
+    there = log.at(unit, thread, (at - 1,))
+    return there[at - 1].message if there else None

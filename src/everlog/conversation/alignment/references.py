@@ -22,6 +22,8 @@ def resolved(unit: Unit, messages: Sequence[Message], *, principal: str) -> tupl
 
 def references(message: Message) -> list[str]:
     """Return the ids that stand in a message instead of what they name."""
+    if not message.parts:
+        return []
     values = [part.value for part in message.parts if isinstance(part, Unknown)]
     shapes = [value for value in values if isinstance(value, dict) and value.get("type") == "item_reference"]
     return [id_ for shape in shapes if isinstance(id_ := shape.get("id"), str)]

@@ -20,6 +20,8 @@ class Caller:
     """Id of the API key; empty where none is needed."""
     user: str = ""
     """The end user, where the request names one; two of them are two people."""
+    project: str | None = None
+    """The project that the key is for, whatever requests say."""
     is_one_person: bool = False
     """Whether only one person is behind the key: a history that shows less than the whole of a thread is theirs too."""
 
@@ -37,6 +39,8 @@ class Request:
     """The client's own name for the session; it may hold several threads."""
     after: str | None = None
     """Id of the response that it goes on from, where the client sends only what is new."""
+    held: str | None = None
+    """Id of the conversation that the server holds, where the client sends only what is new there."""
     origin: Origin = Origin()
     model: str | None = None
     learns: bool = True

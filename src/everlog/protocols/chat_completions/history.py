@@ -19,6 +19,9 @@ KINDS: dict[str, Kind] = {
     "function": "tool_result",
 }
 
+_BESIDE = ("refusal", "tool_calls", "function_call")
+"""What a message may say beside its content."""
+
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _BREAKPOINT: Record = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
@@ -42,8 +45,11 @@ def parse_message(item: Record) -> tuple[Message, ...]:
         _read(item.get("content"), words)
         draft.answer(Result(call_id=string(item.get("tool_call_id")) or name or "", name=name), words)
         return draft.ended()
+    content = item.get("content")
+    if isinstance(content, str) and not any(map(item.get, _BESIDE)):
+        return (Message(kind=kind, text=content, author=name),)
     draft = Draft(NAME, kind, author=name)
-    _read(item.get("content"), draft)
+    _read(content, draft)
     draft.say(string(item.get("refusal")))
     for call in array(item.get("tool_calls")):
         _call(record(call), draft)

@@ -1,11 +1,13 @@
 """The interface as an ASGI application, for whoever has been let in already."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
@@ -29,6 +31,14 @@ AT_ONCE = 8
 MOST_ASKED = 1_000_000
 """Bytes of a body that are taken."""
 
+LINES = 64
+"""Lines of an answer that are sent at once."""
+
+PIECE = 256 * 1024
+"""Bytes of an answer that are sent at once."""
+
+JSON, JSON_LINES = "application/json", "application/jsonl"
+
 _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_error", 503: "api_error"}
 
 
@@ -46,13 +56,17 @@ class Api:
         self._app = Starlette(
             routes=[
                 *routes,
-                Route(f"{PREFIX}/openapi.json", _given(Response(described, media_type="application/json"))),
+                Route(f"{PREFIX}/openapi.json", _given(Response(described, media_type=JSON))),
                 Route(PREFIX, _given(HTMLResponse(shown))),
                 Route(f"{PREFIX}/", _given(HTMLResponse(shown))),
             ],
             exception_handlers={404: _missing, 405: _missing},
         )
         self._app.router.redirect_slashes = False
+
+    async def start(self) -> None:
+        """Load what the first request would load: it takes longer than others should wait."""
+        await anyio.lowlevel.checkpoint()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request; `scope["everlog.principal"]` is whoever asks."""
@@ -66,15 +80,38 @@ class Api:
             try:
                 asked = parsed(one.asks, await _asked(request, one))
                 home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds)
-                act = partial(one.act, home, request.path_params, asked)
+                act = partial(_found, one, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
             except EverlogError as error:
                 return _of(error)
-            if isinstance(found, Iterator):
-                return StreamingResponse(found, media_type="application/jsonl")
-            return Response(_encoded(found), media_type="application/json")
+            return _whole(found) if isinstance(found, bytes) else StreamingResponse(found, media_type=JSON_LINES)
 
         return answer
+
+
+def _found(one: Operation, home: Home, path: Mapping[str, str], asked: Any) -> bytes | Iterator[bytes]:
+    """Do what is asked for; return what was found as it is sent, in one piece, or in as many as there are."""
+    found = one.act(home, path, asked)
+    return _gathered(found) if isinstance(found, Iterator) else _encoded(found)
+
+
+def _gathered(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines together: each piece that is sent is a change of threads."""
+    while some := list(islice(lines, LINES)):
+        yield b"".join(some)
+
+
+def _whole(found: bytes) -> Response:
+    """Return an answer of one piece; if it is large, sent so that others have their turns meanwhile."""
+    if len(found) <= PIECE:
+        return Response(found, media_type=JSON)
+    return StreamingResponse(_pieces(found), media_type=JSON, headers={"content-length": str(len(found))})
+
+
+async def _pieces(found: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(found), PIECE):
+        yield found[start : start + PIECE]
+        await anyio.lowlevel.checkpoint()
 
 
 async def _asked(request: Request, one: Operation) -> Mapping[str, Any]:
@@ -118,7 +155,7 @@ def _of(error: EverlogError) -> Response:
 
 def _fault(status: int, message: str, code: str) -> Response:
     body = {"error": {"message": message, "type": _SAID[status], "param": None, "code": code}}
-    return Response(msgspec.json.encode(body), status, media_type="application/json")
+    return Response(msgspec.json.encode(body), status, media_type=JSON)
 
 
 async def _missing(request: Request, error: Exception) -> Response:  # noqa: ARG001 -- what a handler is given

@@ -9,6 +9,9 @@ import msgspec
 from everlog.chat.options import meant
 from everlog.errors import Mistake
 
+EVERYWHERE = "user_id"
+"""What each request may name: whose threads it is about, which is looked at before it comes here."""
+
 _KINDS = {"int": "a whole number", "str": "a text", "bool": "true or false"}
 
 _WRONG: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
@@ -27,6 +30,7 @@ def parsed(kind: type, given: Mapping[str, Any]) -> Any:
         Mistake: something of it is unknown, missing, or not what it has to be.
     """
     known = {field.name: field for field in msgspec.structs.fields(kind)}
+    given = {name: value for name, value in given.items() if name in known or name != EVERYWHERE}
     for name in given:
         if name not in known:
             there = f"there are {', '.join(known)}" if known else "nothing can be asked for here"

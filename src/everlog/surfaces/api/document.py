@@ -66,6 +66,16 @@ _ERROR = {
 }
 
 
+_WHOSE: tuple[dict[str, Any], ...] = tuple(
+    {"name": name, "in": place, "required": False, "schema": {"type": "string"}, "description": said}
+    for name, place, said in (
+        ("X-Everlog-User-ID", "header", "The end user whose threads are meant, for a key that is for nobody alone."),
+        ("user_id", "query", "The same, where no header says so."),
+    )
+)
+"""Who a request is of: what the ones to models say in their bodies."""
+
+
 def _described(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     fields = schemas.get(one.asks.__name__, {})
     is_query = one.method in {"GET", "DELETE"}
@@ -78,6 +88,9 @@ def _described(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
             {"name": name, "in": "query", "required": name in fields.get("required", ()), "schema": schema}
             for name, schema in fields.get("properties", {}).items()
         ]
+    if one.role == "chat":
+        taken = {parameter["name"] for parameter in parameters}
+        parameters += [named for named in _WHOSE if named["name"] not in taken]
     kind = "application/json" if one.answers is not None else "application/jsonl"
     schema = _ref(one.answers.__name__) if one.answers is not None else {"type": "string"}
     found: dict[str, Any] = {

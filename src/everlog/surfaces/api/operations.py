@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -96,6 +96,12 @@ class Home:
         """Return the ids of the principal's own threads."""
         return self.everlog.store.read(self.everlog.name, partial(_own, principal=self.principal))
 
+    def beside(self, keys: Collection[str]) -> frozenset[str]:
+        """Return the keys of those threads that were questions beside a talk."""
+        ids = {id_: key for id_, key in self.everlog.keys().items() if key in keys}
+        found = self.everlog.store.read(self.everlog.name, partial(log.beside, threads=list(ids)))
+        return frozenset(ids[id_] for id_ in found)
+
     def threads(self, after: str) -> Iterator[Overview]:
         """Yield the threads that may be seen, from one behind a key on, in the order in which they were made."""
         own = None if self.sees_all else self.own()
@@ -143,7 +149,9 @@ def list_threads(home: Home, _: Mapping[str, str], asked: values.Page) -> values
     """List threads."""
     found = list(islice(home.threads(asked.cursor), asked.limit + 1))
     more = len(found) > asked.limit
-    threads = [_thread(one) for one in found[: asked.limit]]
+    page = found[: asked.limit]
+    beside = home.beside({one.key for one in page})
+    threads = [_thread(one, is_beside=one.key in beside) for one in page]
     return values.Threads(threads=threads, next=threads[-1].key if more else None)
 
 
@@ -152,7 +160,14 @@ def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> value
     thread = home.named(path["key"])
     row = thread.row()
     parent = None if row.parent is None else home.everlog.keys().get(row.parent)
-    return values.Thread(key=thread.key, title=row.title, entries=row.next, turns=row.turns, forked_from=parent)
+    return values.Thread(
+        key=thread.key,
+        title=row.title,
+        entries=row.next,
+        turns=row.turns,
+        forked_from=parent,
+        is_beside=thread.key in home.beside({thread.key}),
+    )
 
 
 def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> values.Entries:
@@ -241,9 +256,14 @@ def list_events(home: Home, _: Mapping[str, str], asked: values.Which) -> values
     return requests.events(home.everlog, home.principal, asked)
 
 
-def _thread(one: Overview) -> values.Thread:
+def _thread(one: Overview, *, is_beside: bool) -> values.Thread:
     return values.Thread(
-        key=one.key, title=one.title, entries=one.entries, turns=one.turns, forked_from=one.forked_from
+        key=one.key,
+        title=one.title,
+        entries=one.entries,
+        turns=one.turns,
+        forked_from=one.forked_from,
+        is_beside=is_beside,
     )
 
 

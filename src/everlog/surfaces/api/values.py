@@ -124,6 +124,13 @@ class Thread(Struct, frozen=True, kw_only=True):
     entries: int
     turns: int
     forked_from: str | None
+    is_beside: Annotated[
+        bool,
+        Meta(
+            description="Whether it was a question beside a talk of its session, as far as one can tell afterwards: "
+            "its answer never came back, and the talk went on since."
+        ),
+    ]
 
 
 class Threads(Struct, frozen=True, kw_only=True):

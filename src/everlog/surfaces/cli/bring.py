@@ -15,6 +15,7 @@ from everlog.importers import FORMATS, Problem, Reading, fitted
 from everlog.log import checked_key
 from everlog.messages import JSON
 from everlog.store.store import checked
+from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import failure, line, note
 from everlog.surfaces.cli.inlet import CALLED, STANDARD_INPUT, readable
@@ -92,10 +93,10 @@ def import_files(
     _check_names(here.settings, thread)
     with ExitStack() as closing:
         opened = cache(lambda: closing.enter_context(here.open(create=True)))
-        if session.is_there(here.settings):
+        if opening.is_there(here.settings):
             opened()
         else:
-            session.keys(here.settings)  # what cannot be read is said before long files are
+            opening.keys(here.settings)  # what cannot be read is said before long files are
         for path in files:
             try:
                 outcomes.append(_import(opened, here.settings, path, thread, format_name))

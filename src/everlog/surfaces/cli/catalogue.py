@@ -49,7 +49,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
         Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
         Command("restore", "copies:restore", "Make a database from a backup."),
-        Command("config show", "settings:show", "Print all settings of the proxy, and who says so."),
+        Command("config show", "settings:show", "Print all settings, and who says so.", extra="server"),
         Command("db upgrade", "upgrade:upgrade", "Make or upgrade the tables of a server's database."),
     ),
     "Protect": (
@@ -76,8 +76,8 @@ SUBGROUPS = {
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
 SHARED_HELP = {
-    "--db DATABASE": "A file, or postgresql://user@host/database. Else EVERLOG_DB, else everlog.db here.",
-    "--tenant NAME": "Whose threads. Else EVERLOG_TENANT, else 'default'.",
+    "--db DATABASE": "A file, or postgresql://user@host/database. Else EVERLOG_DB, the settings, or everlog.db here.",
+    "--tenant NAME": "Whose threads. Else EVERLOG_TENANT, the settings, or 'default'.",
     "--key-file FILE": "A file with master keys. Else EVERLOG_KEY_FILE, else the keys in EVERLOG_MASTER_KEY.",
     "--json": "Print JSON; errors too, on standard error.",
     "--debug": "Show where an unexpected error came from, as EVERLOG_DEBUG=1 does.",

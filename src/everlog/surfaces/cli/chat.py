@@ -7,7 +7,7 @@ import typer
 from everlog import Cancelled, Chat, EverlogError, Mistake
 from everlog.context import MIN_BUDGET_BYTES, Mode
 from everlog.pump.compactors import EXTRACTIVE
-from everlog.surfaces import config
+from everlog.surfaces import models
 from everlog.surfaces.cli import chat_commands, chat_lines, compactors, session
 from everlog.surfaces.cli.chat_screen import Documents, Plain, Terminal
 from everlog.surfaces.cli.chat_talk import Talk
@@ -16,9 +16,9 @@ from everlog.surfaces.cli.console import is_terminal, note
 from everlog.surfaces.cli.entry import DONE
 from everlog.surfaces.cli.names import as_key
 from everlog.surfaces.cli.session import Session
-from everlog.surfaces.config import ChatSettings
+from everlog.surfaces.models import ChatSettings
 
-_PASTS: dict[str, Mode] = {kind: kind for kind in config.PASTS}
+_PASTS: dict[str, Mode] = {kind: kind for kind in models.PASTS}
 
 _NO_MODEL = (
     "no model is named: everlog chat --model PROVIDER/MODEL, as in anthropic/claude-sonnet-5-5; or set EVERLOG_MODEL, "
@@ -105,7 +105,7 @@ def chat(
     """
     here = session.of(context)
     wire: dict[str, Any] = {"provider": provider, "protocol": protocol, "base_url": base_url}
-    found = config.chat_settings(
+    found = models.chat_settings(
         here.settings,
         model=model,
         tokens=tokens,

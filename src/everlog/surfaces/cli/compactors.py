@@ -14,9 +14,9 @@ from everlog.memory.interface import Compactor
 from everlog.pump import compactor_of
 from everlog.pump.calls import AT_ONCE
 from everlog.pump.compactors import EXTRACTIVE
-from everlog.surfaces import config
+from everlog.surfaces import models
 from everlog.surfaces.cli.session import Session
-from everlog.surfaces.config import CompactorSettings
+from everlog.surfaces.models import CompactorSettings
 
 _OWN = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w.]*)")
 
@@ -68,7 +68,7 @@ def at_once(here: Session, given: int | None) -> int:
 
 def configured(here: Session, name: str | None = None, **wire: Any) -> CompactorSettings:
     """Return what options, environment and file say of the compactor."""
-    return config.compactor_settings(here.settings, name=name, **wire)
+    return models.compactor_settings(here.settings, name=name, **wire)
 
 
 def is_model(name: str) -> bool:

@@ -58,6 +58,8 @@ def flat(words: str) -> str:
 
 def note(words: str) -> None:
     """Say something to the person at the terminal that is not part of the output."""
+    if is_terminal():
+        sys.stdout.flush()  # what was printed before stands before it
     if sys.stderr is not None:
         sys.stderr.write(f"{flat(words)}\n")
 

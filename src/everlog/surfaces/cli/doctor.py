@@ -11,6 +11,7 @@ import typer
 from everlog import Damaged, Everlog, EverlogError, Mistake
 from everlog.conversation.database import unless_erased
 from everlog.store.migrate import HEAD
+from everlog.surfaces import opening
 from everlog.surfaces.cli import compactors, health, session
 from everlog.surfaces.cli.output import count, document, money, table
 from everlog.surfaces.cli.session import Session
@@ -101,7 +102,7 @@ def _encryption(here: Session, memory: Everlog, fix: bool) -> _Check:  # noqa: A
         return _Check("encryption", "ok", "off; `everlog encrypt` turns it on")
     if state != "on":
         return _Check("encryption", "todo", f"{state}; `everlog encrypt` goes on")
-    given = session.keys(here.settings)
+    given = opening.keys(here.settings)
     old = memory.store.wrappers() - ({given.name} if given is not None else set())
     if old:
         return _Check("encryption", "todo", f"on; `everlog keys rotate` changes master key {', '.join(sorted(old))}")

@@ -11,6 +11,7 @@ from everlog.messages import JSON
 from everlog.store.keys import new_master_key, write_key_file
 from everlog.store.newfile import expanded
 from everlog.store.rotation import Progress
+from everlog.surfaces import opening
 from everlog.surfaces.cli import health, session
 from everlog.surfaces.cli.console import line, note
 from everlog.surfaces.cli.output import count, document
@@ -28,7 +29,7 @@ def encrypt(context: typer.Context) -> None:
       everlog --key-file everlog.key encrypt
     """
     here = session.of(context)
-    if session.keys(here.settings) is None:
+    if opening.keys(here.settings) is None:
         raise Mistake("a master key is needed: `everlog keys new FILE` makes one, --key-file names it")
     with here.open(encrypting=True) as memory:
         already = health.encryption(memory) == "on"
@@ -108,7 +109,7 @@ def rotate(context: typer.Context) -> None:
     here = session.of(context)
     with here.open() as memory:
         changed = _followed(memory.rotate_keys(), "rotating")
-    given = session.keys(here.settings)
+    given = opening.keys(here.settings)
     name = given.name if given is not None else ""
     older = len(given.keys) - 1 if given is not None else 0
     if here.json:
@@ -129,7 +130,7 @@ def retire(context: typer.Context) -> None:
       everlog --key-file new.key keys retire
     """
     here = session.of(context)
-    given = session.keys(here.settings)
+    given = opening.keys(here.settings)
     if given is None:
         raise Mistake("give the master key that stays, by --key-file or EVERLOG_MASTER_KEY")
     if len(given.keys) > 1:

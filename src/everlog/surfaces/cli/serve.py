@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from everlog.surfaces import config
+from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
 from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import builds_lines, placed, running
+from everlog.surfaces.proxy.running import asked, builds_lines, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -46,14 +46,15 @@ def serve(
     """
     here = session.of(context)
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
-    found, file = config.proxy(here.settings, given=given)
+    settings = here.settings
+    found, file = asked(settings, given=given)
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
+    lines.adopt("uvicorn.error")
     with listen(server.host, server.port) as listening:
-        at = placed(here, found)
-        app = running(found, lambda: at.open(create=True), builds=builds_lines(at))
+        app = running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
-        startup = started(address, found, file, at.settings)
+        startup = started(address, found, file, settings)
 
         def ready() -> None:
             if here.json:

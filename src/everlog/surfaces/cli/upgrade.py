@@ -8,6 +8,7 @@ from everlog import Mistake
 from everlog.store.migrate import HEAD, REVISIONS, prepare, version
 from everlog.store.migrate import upgrade as upgrade_tables
 from everlog.store.postgres import PostgresEngine
+from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
@@ -35,11 +36,11 @@ def upgrade(
     if settings.path is not None:
         if partitions is not None or app_role is not None:
             raise Mistake("--partitions and --app-role are for a server's database, and this is a file")
-        session.require(settings)
+        opening.require(settings)
         here.open().close()
     else:
-        session.require(settings)
-        keys = session.keys(settings)
+        opening.require(settings)
+        keys = opening.keys(settings)
         engine = PostgresEngine(settings.database)
         try:
             found = version(engine)

@@ -16,7 +16,7 @@ from everlog.surfaces.cli import compactors, session
 from everlog.surfaces.cli.compactors import Asked, Assume, AtOnce, BaseUrl, Protocol, Provider
 from everlog.surfaces.cli.console import line, note
 from everlog.surfaces.cli.output import count, document
-from everlog.surfaces.config import DEFAULT_TENANT
+from everlog.surfaces.config import NOBODY
 
 
 def worker(
@@ -55,7 +55,7 @@ def worker(
     options = Options(at_once=compactors.at_once(here, at_once))
     stop = threading.Event()
     settings = here.settings
-    tenant = settings.tenant if here.tenant or settings.tenant != DEFAULT_TENANT else None
+    tenant = None if settings.tenant_named_by == NOBODY else settings.tenant
     with here.open() as memory, _until_told(stop):
         memories: list[Memory[Any]] = [Tree.of(asked), Rolling.of(asked, settings=settings_in_use, recalled=echoes)]
         at_work = Worker(memory.store, memories, asked, tenant=tenant, options=options, places=places)

@@ -26,7 +26,7 @@ class _Application:
         self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
         try:
-            self._made = self._made or import_module("everlog.surfaces.proxy.running").configured()
+            self._made = self._made or import_module("everlog.surfaces.proxy.running").from_environment()
         except EverlogError as error:
             if scope["type"] != "lifespan":
                 raise

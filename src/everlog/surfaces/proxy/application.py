@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from urllib.parse import unquote
 
 from everlog.access import Principal
@@ -21,7 +22,8 @@ from everlog.surfaces.proxy.asgi import (
     upload_of,
 )
 from everlog.surfaces.proxy.faults import fault
-from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.relay.headers import OUR_KEY
 from everlog.surfaces.proxy.relay.heard import Duties
@@ -176,8 +178,7 @@ class App:
             caller = replace(caller, receive=body.receive, upload=body)
         incoming = replace(head, body=body if isinstance(body, bytes) else b"")
         if self.options.forward_to_headroom:
-            upward = for_headroom(head.headers, admitted.principal, self.options.aliases)
-            caller = replace(caller, upward=upward)
+            caller = replace(caller, upward=await self._upward(incoming, admitted.principal))
         await self._relay(way, incoming, caller)
 
     async def _body(self, way: Route, head: Incoming, receive: Receive) -> bytes | Upload:
@@ -186,14 +187,19 @@ class App:
             return await upload_of(head, receive)
         return await body_of(head, receive, self.options.body_bytes)
 
+    async def _upward(self, incoming: Incoming, principal: Principal) -> Headers:
+        """Return what upstreams are told of who asks."""
+        tell = partial(for_headroom, incoming.headers, incoming.body, principal, self.options.aliases)
+        return tell() if len(incoming.body) < LARGE else await asyncio.to_thread(tell)
+
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()
         if way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
         else:
-            await relay.relay(incoming, await self._target(way, incoming.body, caller.principal), way.protocol, caller)
+            await relay.relay(incoming, await self._target(way, incoming, caller.principal), way.protocol, caller)
 
-    async def _target(self, way: Route, body: bytes, principal: Principal) -> Target:
+    async def _target(self, way: Route, incoming: Incoming, principal: Principal) -> Target:
         if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
             return self._upstreams.default
         if way.kind is Kind.ANSWER:
@@ -201,8 +207,9 @@ class App:
             return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))
-        named = model_of(body) if len(body) < LARGE else await asyncio.to_thread(model_of, body)
-        return self._upstreams.of(named)
+        if len(incoming.body) < LARGE and incoming.header(b"content-encoding") is None:
+            return self._upstreams.of(model_of(incoming.body))
+        return self._upstreams.of(await asyncio.to_thread(lambda: model_of(readable(incoming) or b"")))
 
 
 async def _answer_here(kind: Kind, head: Incoming, caller: Caller) -> None:

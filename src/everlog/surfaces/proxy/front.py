@@ -3,6 +3,7 @@
 import logging
 from collections.abc import MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from everlog.access import Principal
 from everlog.clock import monotonic
@@ -16,6 +17,7 @@ from everlog.surfaces.proxy.asgi import Receive, Scope, Send, answer, head_of
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.pages import ROLES, Site
+from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.routes import BESIDE, CONVERSATIONS
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""
         if scope["type"] != "http":
+            if self._api is not None:
+                await self._api.start()
             await self._app(scope, receive, send)
             return
         meter = Meter(receive, send)
@@ -80,7 +84,8 @@ class Front:
     async def _admitted(self, head: Incoming, meter: "Meter", page: Headers) -> Principal | None:
         """Return who asks; None where the answer says why they may not."""
         who = self._site.who(head.headers)
-        found = await self._door.admit(head.headers, looks=True, user=who.user, project=who.project)
+        user = who.user or _user_in(head.query)
+        found = await self._door.admit(head.headers, looks=True, user=user, project=who.project)
         if not isinstance(found, Refusal):
             return found.principal
         wait = () if found.retry_after_s is None else ((b"retry-after", b"%d" % found.retry_after_s),)
@@ -200,6 +205,12 @@ def _is_page(path: str) -> bool:
 
 def _method(scope: Scope) -> str:
     return scope["method"] if scope["method"] in METHODS else "other"
+
+
+def _user_in(query: bytes) -> str | None:
+    """Return the end user that a query names: requests that look have no body to name one in."""
+    named = parse_qs(query.decode("latin-1")).get("user_id", [""])[0].strip()
+    return opaque(named) if named else None
 
 
 async def _refuse(meter: Meter, status: int, message: str, code: str, *more: tuple[bytes, bytes]) -> None:

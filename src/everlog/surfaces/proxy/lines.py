@@ -31,16 +31,26 @@ Form = Literal["text", "json"]
 
 
 def begin(level: str, form: Form, stream: TextIO | None = None) -> None:
-    """Write what the package logs from a level on, and what its server warns of, to standard error."""
+    """Write what the package logs from a level on to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(form))
     logger = logging.getLogger("everlog")
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
-    server = logging.getLogger("uvicorn.error")
-    server.handlers[:] = [handler]
-    server.setLevel(max(logging.WARNING, logger.level))
-    server.propagate = False
+
+
+def begin_in_a_server(level: str, form: Form) -> None:
+    """Begin lines in a server of somebody else, unless its program says already where they go."""
+    if not logging.getLogger("everlog").hasHandlers():
+        begin(level, form)
+
+
+def adopt(name: str) -> None:
+    """Write what another logger warns of in the same way."""
+    ours, theirs = logging.getLogger("everlog"), logging.getLogger(name)
+    theirs.handlers[:] = ours.handlers
+    theirs.setLevel(max(logging.WARNING, ours.level))
+    theirs.propagate = False
 
 
 class Lines(logging.Formatter):

@@ -131,7 +131,7 @@ class Site:
             "memory": keeps,
             "learning": False,
             "embeddings": False,
-            "fts": False,
+            "fts": self.store is not None,
         }
 
     def _context(self, headers: Headers, principal: Principal) -> dict[str, JSON]:
@@ -172,7 +172,7 @@ class Site:
                 yield "everlog_degraded_total", (_LOSSES[decision],), number
             else:
                 yield "everlog_exchanges_total", (decision,), number
-        yield "everlog_recording", (), self.recorder.waiting
+        yield "everlog_recording", (), self.recorder.threads.waiting
 
 
 def _json(body: dict[str, JSON], status: int = 200) -> Page:

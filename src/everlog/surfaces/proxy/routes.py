@@ -81,7 +81,7 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
     if method == "POST" and (found := CONVERSATIONS.get(path) or BESIDE.get(path)):
         return found
     is_anthropic = is_anthropic or path.startswith("/v1/messages")
-    if _climbs(path) or _meant(path) is not None:
+    if _climbs(path) or (method == "POST" and _meant(path) is not None):
         return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)
     if method == "OPTIONS":
         return Route(Kind.PREFLIGHT)

@@ -1,37 +1,43 @@
 """The proxy as its settings want it: relay, door and recorder, on one database or on none."""
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from everlog import access
 from everlog.access import LOOPBACK, Principal, keys
+from everlog.conversation.alignment.restoring import restored
 from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
 from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
+from everlog.protocols import FORMATS
 from everlog.protocols.shapes import Record
 from everlog.pump.compactors import EXTRACTIVE
-from everlog.surfaces import config
-from everlog.surfaces.cli.session import Session
+from everlog.surfaces import config, models, opening
+from everlog.surfaces.config import Settings
+from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.pruning import Pruning
+from everlog.surfaces.proxy.recording.exchanges import parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
-from everlog.surfaces.proxy.settings.configured import Configured
+from everlog.surfaces.proxy.relay.translated import COUNTS
+from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
 log = logging.getLogger(__name__)
-
-DEFAULT = "the default"
-"""What names a database that nobody names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,12 @@ class Keeping:
 
     recorder: Recorder
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
+        if protocol is None:
+            is_counted = principal.key is not None and incoming.method == "POST" and incoming.path not in COUNTS
+            key = principal.key or ""
+            return Tally(self.recorder, incoming, tenant=principal.tenant, key=key) if is_counted else None
         return self.recorder.listen_for(
             incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
         )
@@ -50,7 +60,12 @@ class Keeping:
         self, incoming: Incoming, protocol: str, principal: Principal, body: Record
     ) -> Sequence[Message] | None:
         """Return the whole conversation of a request; see `hearing.Memory`."""
-        return self.recorder.restore(incoming, protocol, body, tenant=principal.tenant, caller=_caller(principal))
+        recorder, given = self.recorder, FORMATS[protocol]
+        request = parse_exchange(
+            given, incoming.headers, body, caller=_caller(principal), request="", aliases=recorder.aliases
+        )
+        messages = [message for said in given.parse_history(body) for message in said.messages]
+        return recorder.store.read(principal.tenant, partial(restored, request=request, messages=messages))
 
     async def made_by(self, principal: Principal, answer: str) -> str | None:
         """Return the name of the upstream that gave somebody an answer; None where nobody knows, or can say now."""
@@ -63,7 +78,12 @@ class Keeping:
 
 
 def _caller(principal: Principal) -> Caller:
-    return Caller(key=principal.key or "", user=principal.user or "", is_one_person=principal.one_person)
+    return Caller(
+        key=principal.key or "",
+        user=principal.user or "",
+        project=principal.project,
+        is_one_person=principal.one_person,
+    )
 
 
 def running(found: Configured, open_database: Callable[[], Everlog], *, builds: bool = True) -> Front:
@@ -91,9 +111,12 @@ def running(found: Configured, open_database: Callable[[], Everlog], *, builds: 
 
 def _on_database(memory: Everlog, found: Configured, options: Options, *, builds: bool) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
-    if found.needs_keys and not memory.store.read(memory.name, keys):
+    now = memory.store.clock.now()
+    if found.needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
         host = found.proxy.server.host
-        raise Mistake(f"nobody could ask: {host} needs keys, and there is none; make one by `everlog keys create`")
+        raise Mistake(
+            f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
+        )
     door = Door(memory.store, local=None if found.needs_keys else local)
     recorder = Recorder(
         memory.store,
@@ -124,26 +147,34 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
     return Front(app, door=door, site=site)
 
 
-def placed(here: Session, found: Configured) -> Session:
-    """Return a session on the database and in the tenant that the file of settings names, where nobody else names one."""
-    settings, said = here.settings, found.proxy.memory
-    return here.over(
-        db=said.database_path if settings.named_by == DEFAULT else None,
-        tenant=said.tenant if settings.tenant == config.DEFAULT_TENANT else None,
-    )
+def asked(
+    settings: Settings, *, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[Configured, Path | None]:
+    """Return what options, environment and file say of the proxy, and the file.
+
+    Args:
+        settings: what is said of the database.
+        given: options of the command by key, such as `server.port`; None is not said.
+        environment: the variables.
+
+    Raises:
+        Mistake: something is unknown, or not of its kind.
+    """
+    path, held = config.held(settings, environment)
+    return configured(file=held, path=str(path), environment=environment, given=given), path
 
 
-def builds_lines(here: Session) -> bool:
+def builds_lines(settings: Settings) -> bool:
     """Return whether lines of trees may be built where they are looked at: no model, nor a program, is set to do that."""
     try:
-        return config.compactor_settings(here.settings).name == EXTRACTIVE
+        return models.compactor_settings(settings).name == EXTRACTIVE
     except Mistake:  # whoever runs it is told
         return False
 
 
-def configured() -> Front:
-    """Return the proxy that the environment and its file of settings ask for."""
-    here = Session()
-    found, _ = config.proxy(here.settings)
-    at = placed(here, found)
-    return running(found, lambda: at.open(create=True), builds=builds_lines(at))
+def from_environment() -> Front:
+    """Return the proxy that the environment and its file of settings ask for, and begin its lines of the log."""
+    settings = config.settings()
+    found, _ = asked(settings)
+    lines.begin_in_a_server(found.proxy.server.log_level, found.proxy.server.log_format)
+    return running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))

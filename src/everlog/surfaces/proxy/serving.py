@@ -1,5 +1,6 @@
 """The proxy in a server: uvicorn, on one address, until it is told to stop."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import uvicorn
 
 from everlog.errors import Mistake
 from everlog.surfaces.proxy.asgi import App
+from everlog.surfaces.proxy.garbage import beside, collect, settle
 
 BACKLOG = 2048
 KEEP_S = 120
@@ -51,7 +53,8 @@ def serve(app: App, listening: socket.socket, ready: Callable[[], None]) -> None
         timeout_keep_alive=KEEP_S,
         timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
-    _Server(config, ready).run(sockets=[listening])
+    with beside():
+        _Server(config, ready).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
@@ -62,7 +65,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            settle()
             self._ready()
+
+    async def main_loop(self) -> None:
+        collecting = asyncio.create_task(collect())
+        try:
+            await super().main_loop()
+        finally:
+            collecting.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- the interface of signals
         """Let what is under way end; told again, end at once. Both are an end as it should be."""

@@ -13,6 +13,7 @@ from everlog.messages import Message, Origin
 from everlog.protocols import Format
 from everlog.protocols.exchange import Reply
 from everlog.protocols.shapes import Record, loads, record, string
+from everlog.protocols.sse import Frames
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.recording.controls import Controls
@@ -65,12 +66,38 @@ def parse_exchange(
         name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
-        after=string(body.get("previous_response_id")) or None,
-        origin=Origin(request=request, session=session or None, user=user or None, project=who.project, cwd=who.cwd),
+        after=opaque(after) if (after := string(body.get("previous_response_id"))) else None,
+        held=_held(body),
+        origin=Origin(
+            request=request,
+            session=session or None,
+            user=user or None,
+            project=caller.project or who.project,
+            cwd=who.cwd,
+        ),
         model=opaque(model) if (model := string(body.get("model"))) else None,
         learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
+
+
+def heard_answer(
+    protocol: Format, data: bytes, *, is_stream: bool, is_whole: bool, is_stored: bool, provider: str | None
+) -> Answer | None:
+    """Return an answer as far as it was heard; None where it is none that belongs to the conversation."""
+    if not is_stream:
+        body = body_of(data)
+        if body is None:
+            return Answer(state=TurnState.ABORTED)
+        if protocol.parse_fault(body) is not None:
+            return None
+        return parse_answer(protocol.parse_reply(body), is_whole=is_whole, is_stored=is_stored, provider=provider)
+    stream = protocol.stream()
+    for event in Frames().feed(data):
+        stream.feed(event)
+    reply = stream.reply()
+    is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
+    return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=provider)
 
 
 def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str | None = None) -> Answer:
@@ -124,6 +151,12 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
         place = words if item.get("type") == "message" else calls.get(string(item.get("call_id")))
         if place is not None and (id_ := string(item.get("id"))):
             yield opaque(id_), place
+
+
+def _held(body: Record) -> str | None:
+    named = body.get("conversation")
+    id_ = string(record(named).get("id")) or string(named)
+    return opaque(id_) if id_ else None
 
 
 def _tag(key: str, user: str) -> str:

@@ -56,17 +56,18 @@ def placed(requested: Requested, recorded: Recorded) -> Requested:
     )
 
 
-def use(unit: Unit, requested: Requested, size: int) -> None:
+def use(unit: Unit, requested: Requested, size: int, *, is_asked: bool = False) -> None:
     """Add what a request took to what was used under its key.
 
     Args:
         unit: the unit to do it in.
         requested: the request; one without a key counts nowhere.
         size: bytes of question and answer, by which tokens are estimated where the provider counted none.
+        is_asked: whether the upstream had the question when the client left, before any answer.
     """
     if not requested.key:
         return
-    is_answered = requested.status is not None and 200 <= requested.status < 300
+    is_answered = is_asked if requested.status is None else 200 <= requested.status < 300
     is_counted = requested.tokens_in is not None or requested.tokens_out is not None
     tokens = requested.tokens if is_counted else size // BYTES_PER_TOKEN
     access.use(

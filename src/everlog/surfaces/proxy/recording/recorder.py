@@ -8,13 +8,12 @@ refused leaves no trace, as it leaves none in the client's history; one that bro
 
 import asyncio
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 from everlog import access
 from everlog.access import Requested
@@ -22,33 +21,29 @@ from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Request
-from everlog.conversation.restoring import restored
-from everlog.errors import Busy
+from everlog.errors import Busy, Erased
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
-from everlog.protocols.shapes import Record
-from everlog.protocols.sse import Frames
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
-from everlog.surfaces.proxy.pruning import Pruning
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.exchanges import body_of, parse_answer, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.standing import Standing
 from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
+from everlog.surfaces.proxy.recording.threads import Threads
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-THREADS = 4
 WAITING = 256
 """Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
 
@@ -106,11 +101,8 @@ class Recorder:
         self.keeps = keeps
         self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
-        self.waiting = 0
-        """Requests and answers that are worked on, or wait for it."""
+        self.threads = Threads()
         self._most = waiting
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everlog-record")
 
     def listen(self, incoming: Incoming, protocol: str) -> "Exchange | None":
         """Return who hears an exchange; None where the client wants it kept nowhere.
@@ -132,38 +124,16 @@ class Recorder:
         controls = replace(controls, keeps=controls.keeps and self.keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
-        if self.waiting >= self._most:
+        if self.threads.waiting >= self._most:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded; this one is not")
         return Exchange(
             self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
         )
 
-    def restore(
-        self, incoming: Incoming, protocol: str, body: Record, *, tenant: str, caller: Caller
-    ) -> tuple[Message, ...] | None:
-        """Return the whole conversation of a request that names a part of it; None where that is not known here."""
-        given = FORMATS[protocol]
-        request = parse_exchange(given, incoming.headers, body, caller=caller, request="", aliases=self.aliases)
-        messages = [message for said in given.parse_history(body) for message in said.messages]
-        return self.store.read(tenant, partial(restored, request=request, messages=messages))
-
-    def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Do something in a thread."""
-        with self._lock:
-            self.waiting += 1
-        return self._pool.submit(self._run, act)
-
-    def _run(self, act: Callable[[], T]) -> T:
-        try:
-            return act()
-        finally:
-            with self._lock:
-                self.waiting -= 1
-
     def close(self) -> None:
         """Finish what is under way; while nothing can be kept, what still waits for its turn is given up."""
-        self._pool.shutdown(wait=True, cancel_futures=not self.standing.is_well)
+        self.threads.close(gives_up=not self.standing.is_well)
 
 
 class Exchange:
@@ -194,8 +164,11 @@ class Exchange:
         self._status: int | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._is_unread = False
-        self._heard = recorder.begin(self._hear)
+        self._is_unread = self._is_unreadable = False
+        """Whether the answer, or the request, came in a form that is not known."""
+        self._known: Headers | None = None
+        """What can be told of where the request belongs, as soon as that is known."""
+        self._heard: Future[Heard | None] = recorder.threads.begin(self._hear)
 
     def head(self, status: int, headers: Headers) -> None:
         """Hear how the answer begins."""
@@ -209,22 +182,15 @@ class Exchange:
         return ((REQUEST_ID, self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
-        if not self._heard.done():
-            return self._recorder.standing.said
-        if self._heard.exception() is not None:
-            return NOT_KEPT
-        heard = self._heard.result()
-        if heard is None:
-            return NOT_KEPT if self._is_lost else ()
-        more = told(heard.request, heard.presence.placed, all_of_it=self._controls.tells)
-        return (*self._recorder.standing.said, *more)
+        if self._known is None:
+            is_failed = self._heard.done() and self._heard.exception() is not None
+            return NOT_KEPT if is_failed else self._recorder.standing.said
+        return NOT_KEPT if self._is_lost else (*self._recorder.standing.said, *self._known)
 
     @property
     def _is_lost(self) -> bool:
         """Whether the upstream has answered a request that is to be kept, and that nobody here can read."""
-        if not (self._controls.keeps and self._is_good and self._heard.done()):
-            return False
-        return self._heard.exception() is None and self._heard.result() is None
+        return self._controls.keeps and self._is_good and self._is_unreadable
 
     def piece(self, data: bytes) -> int:
         """Hear more of the body."""
@@ -259,7 +225,7 @@ class Exchange:
         what = "failed"
         act = partial(self._keep, is_whole=is_whole, is_answered=is_answered)
         try:
-            what = (await asyncio.wrap_future(self._recorder.begin(act))).decision
+            what = (await asyncio.wrap_future(self._recorder.threads.keep(act))).decision
             self._is_unread = self._is_unread or (is_answered and self._is_lost)
         finally:
             self._recorder.counts.update((what, "unread") if self._is_unread else (what,))
@@ -267,27 +233,42 @@ class Exchange:
     def _hear(self) -> Heard | None:
         """Parse and place the request, while the upstream is at work."""
         recorder = self._recorder
-        body = body_of(self._incoming.body) if self._controls.keeps else None
+        data = readable(self._incoming) if self._controls.keeps else None
+        body = None if data is None else body_of(data)
         if body is None:
+            self._is_unreadable, self._known = True, ()
             return None
         request = parse_exchange(
             self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
-        recorder.store.read(self._tenant, presence.place)
+        placed = recorder.store.read(self._tenant, presence.place)
+        self._known = told(request, placed, all_of_it=self._controls.tells)
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 
-    def _keep(self, *, is_whole: bool, is_answered: bool) -> Requested:
+    def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
         recorder = self._recorder
         with recorder.standing.keeping():
             is_heard = self._heard.exception() is None
             heard = self._heard.result() if is_heard else self._hear()  # what failed it may be back by now
+            self._heard = Future()  # a long history is let go in this thread, not on the event loop
+            if heard is not None and heard.presence.is_adrift:
+                wait_for_earlier()
+                heard.presence.placed = None
             answer = None
             if is_answered and self._is_good and self._size <= MOST_HEARD:
-                answer = self._answer(is_whole=is_whole, is_stored=heard is not None and heard.is_stored)
+                answer = heard_answer(
+                    self._format,
+                    b"".join(self._pieces),
+                    is_stream=self._terminal is not None,
+                    is_whole=is_whole,
+                    is_stored=heard is not None and heard.is_stored,
+                    provider=self._provider,
+                )
+                self._is_unread = is_whole and answer is not None and answer.state is TurnState.ABORTED
             was = self._written(heard, answer)
         if recorder.noted is not None:
             recorder.noted(was)
@@ -307,41 +288,27 @@ class Exchange:
             request=None if heard is None else heard.request,
             answer=answer,
         )
-        note = partial(self._note, size=len(self._incoming.body) + size_of(answer))
+        size = len(self._incoming.body) + size_of(answer)
+        note = partial(self._note, size=size, is_asked=answer is not None)
         if heard is None or answer is None:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
             return was
-        recorded = record(
-            recorder.store,
-            self._tenant,
-            heard.request,
-            answer,
-            redact=recorder.redact,
-            presence=heard.presence,
-            also=lambda unit, recorded: note(unit, placed(was, recorded)),
-        )
+        try:
+            recorded = record(
+                recorder.store,
+                self._tenant,
+                heard.request,
+                answer,
+                redact=recorder.redact,
+                presence=heard.presence,
+                also=lambda unit, recorded: note(unit, placed(was, recorded)),
+            )
+        except Erased:
+            recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
+            return was
         return placed(was, recorded)
 
-    def _note(self, unit: Unit, was: Requested, *, size: int) -> None:
+    def _note(self, unit: Unit, was: Requested, *, size: int, is_asked: bool) -> None:
         if self._controls.keeps:
             access.note(unit, was)
-        use(unit, was, size)
-
-    def _answer(self, *, is_whole: bool, is_stored: bool) -> Answer | None:
-        """Return the answer as far as it came; None where it is none that belongs to the conversation."""
-        heard = b"".join(self._pieces)
-        if self._terminal is None:
-            body = body_of(heard)
-            if body is None:
-                self._is_unread = is_whole
-                return Answer(state=TurnState.ABORTED)
-            if self._format.parse_fault(body) is not None:
-                return None
-            reply = self._format.parse_reply(body)
-            return parse_answer(reply, is_whole=is_whole, is_stored=is_stored, provider=self._provider)
-        stream = self._format.stream()
-        for event in Frames().feed(heard):
-            stream.feed(event)
-        reply = stream.reply()
-        is_ended = is_whole and stream.fault is None and (stream.done or reply.stop is not None)
-        return parse_answer(reply, is_whole=is_ended, is_stored=is_stored, provider=self._provider)
+        use(unit, was, size, is_asked=is_asked)

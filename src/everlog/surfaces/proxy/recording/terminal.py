@@ -40,6 +40,8 @@ class Terminal:
         self._tail = b"\n\n"  # where nothing came before, a line begins
         self._is_open = False
         """Whether the frame has begun, but not come to its end."""
+        self._is_named = False
+        """Whether the frame that comes now has a line that names its event: then nothing in its data does."""
         self.is_reached = False
         self.is_whole = False
         """Whether all has come that belongs to the answer."""
@@ -50,13 +52,26 @@ class Terminal:
         free, searched = (0, 0) if self.is_reached else self._before(window, len(data))
         if self.is_reached and not self.is_whole:
             self.is_whole = self._last is None or self._last.search(window, searched) is not None
+        self._is_named = self._names(window, len(window))
         self._tail = window[-TAIL:]
         return free
+
+    def _names(self, window: bytes, place: int) -> bool:
+        """Return whether the frame in which a place of the window is has a line that names its event."""
+        begin = max((end.end() for end in _END.finditer(window, 0, place)), default=None)
+        return self._is_named if begin is None else window[begin:place].lstrip(b"\r\n").startswith(b"event:")
+
+    def _found(self, window: bytes) -> re.Match[bytes] | None:
+        """Return the first sign that is one: in a frame with a name, that name."""
+        for found in self._sign.finditer(window):
+            if found[0][:1] in b"\r\n" or not self._names(window, found.start() + 1):
+                return found
+        return None
 
     def _before(self, window: bytes, size: int) -> tuple[int, int]:
         """Return how many of the last `size` bytes are before the last frame, and where in the window that ends."""
         before = len(window) - size
-        found = None if self._is_open else self._sign.search(window)
+        found = None if self._is_open else self._found(window)
         begin = 0
         if found is not None:
             begin = max((end.end() for end in _END.finditer(window, 0, found.start() + 1)), default=0)

@@ -2,17 +2,26 @@
 
 import zlib
 
+from everlog.surfaces.proxy.incoming import Incoming, values
+
 ZLIB, RAW, GZIP = zlib.MAX_WBITS, -zlib.MAX_WBITS, 16 + zlib.MAX_WBITS
 WINDOWS = {b"gzip": GZIP, b"x-gzip": GZIP, b"deflate": ZLIB}
 
 MOST_GROWN = 200
 """How much larger than its bytes a body may be; what grows more was made to fill the memory of whoever reads it."""
 
-FREE_BYTES = 2**20
-"""What a body may grow to, in any case."""
+FREE_BYTES, MOST_BYTES = 2**20, 256 * 2**20
+"""What a body may grow to in any case, and in none."""
 
 MOST_MEMBERS = 100
 """Compressed parts that may stand one behind the other in one body."""
+
+
+def readable(incoming: Incoming) -> bytes | None:
+    """Return the body of a request as it can be read, the very object where it is not compressed; None where it cannot."""
+    decoder = Decoder(next(values(incoming.headers, b"content-encoding"), b""))
+    body = decoder.feed(incoming.body)
+    return body if decoder.reads else None
 
 
 class Decoder:
@@ -59,7 +68,7 @@ class Decoder:
             if inflate.eof:
                 self._members += 1
                 inflate = self._inflate = zlib.decompressobj(self._window)
-            room = FREE_BYTES + MOST_GROWN * self._came - self._grown
+            room = min(FREE_BYTES + MOST_GROWN * self._came, MOST_BYTES) - self._grown
             found.append(inflate.decompress(data, max(1, room)))
             self._grown += len(found[-1])
             if inflate.unconsumed_tail or self._members > MOST_MEMBERS:

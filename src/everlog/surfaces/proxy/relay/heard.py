@@ -63,7 +63,7 @@ class Hearing:
         target: Target,
         duties: Duties,
     ) -> None:
-        """Ask for an ear, if the request has a protocol that somebody listens to."""
+        """Ask for an ear, if somebody listens."""
         self._duties = duties
         self._ear: Ear | None = None
         self._failed = False
@@ -77,7 +77,7 @@ class Hearing:
         self._commit: asyncio.Task[None] | None = None
         self.deadline: float | None = None
         """Until when what is held is held, by the clock of the loop; None where nothing is but what waits for the commit."""
-        if ears is not None and protocol is not None:
+        if ears is not None:
             try:
                 self._ear = ears.listen(incoming, protocol, principal, target)
             except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer

@@ -82,12 +82,12 @@ class Memory(Protocol):
 class Ears(Protocol):
     """Gives each exchange its ear."""
 
-    def listen(self, incoming: Incoming, protocol: str, principal: Principal, target: Target) -> Ear | None:
+    def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears this exchange, None for nobody; called before the upstream is asked, on the event loop.
 
         Args:
             incoming: the request, as the client sent it.
-            protocol: the wire format of its path, a name in `everlog.protocols.FORMATS`.
+            protocol: the wire format of its path, a name in `everlog.protocols.FORMATS`; None where it is no conversation.
             principal: who asks.
             target: the upstream it goes to.
         """

@@ -6,7 +6,7 @@ client as well: nothing is put behind it that the upstream did not say.
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from everlog.access import LOOPBACK, Principal
@@ -81,8 +81,9 @@ class Relay:
                 upstream, outgoing = await translated(
                     incoming, target, protocol, hidden, upstream, self._restore(incoming, protocol, caller)
                 )
+                outgoing = replace(outgoing, headers=(*outgoing.headers, *caller.upward))
             elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
-                status, headers, body = await estimated(incoming.body, counts)
+                status, headers, body = await estimated(incoming, counts)
                 await answer(caller.send, status, (*headers, *caller.headers), body)
                 return
         except Mistake as error:

@@ -16,7 +16,7 @@ from everlog.protocols.shapes import Record, encoded, record
 from everlog.protocols.sse import MAX_EVENT_BYTES
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
-from everlog.surfaces.proxy.relay.encodings import Decoder
+from everlog.surfaces.proxy.relay.encodings import Decoder, readable
 from everlog.surfaces.proxy.relay.headers import CREDENTIALS, credential, going_up, is_event_stream
 from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.relay.upstreams import address
@@ -35,6 +35,8 @@ COUNTS = {"/v1/messages/count_tokens": "anthropic", "/v1/responses/input_tokens"
 
 ESTIMATED = (b"x-everlog-estimated", b"input_tokens")
 """The header that says that nobody counted."""
+
+ENCODINGS = frozenset({b"accept-encoding", b"content-encoding"})
 
 PROVIDERS_OWN = (b"anthropic-", b"openai-", b"x-stainless-")
 """What headers begin with that mean something to one provider only."""
@@ -72,7 +74,7 @@ async def translated(
         Mistake: the request is no JSON object, or one that the upstream's protocol cannot carry.
         EverlogError: what the request names cannot be looked up now.
     """
-    way, sent, body = await asyncio.to_thread(_turned, incoming.body, target, protocol, restore)
+    way, sent, body = await asyncio.to_thread(_turned, incoming, target, protocol, restore)
     outgoing = Outgoing(
         method="POST",
         url=address(target, f"/v1{way.upstream.path}", b""),
@@ -84,20 +86,20 @@ async def translated(
     return Translating(upstream, sent), outgoing
 
 
-async def estimated(body: bytes, protocol: str) -> tuple[int, Headers, bytes]:
+async def estimated(incoming: Incoming, protocol: str) -> tuple[int, Headers, bytes]:
     """Return the answer to who wants the tokens of a request counted, for an upstream that cannot.
 
     Raises:
         Mistake: the request is no JSON object.
     """
-    tokens = await asyncio.to_thread(lambda: estimated_tokens(FORMATS[protocol], _object(body)))
+    tokens = await asyncio.to_thread(lambda: estimated_tokens(FORMATS[protocol], _object(incoming)))
     told = {"object": "response.input_tokens"} if protocol == "responses" else {}
     return 200, (JSON_TYPE, ESTIMATED), encoded({**told, "input_tokens": tokens})
 
 
-def _object(body: bytes) -> Record:
+def _object(incoming: Incoming) -> Record:
     try:
-        asked = record(json.loads(body))
+        asked = record(json.loads(readable(incoming) or b""))
     except (ValueError, RecursionError):
         asked = {}
     if not asked:
@@ -106,9 +108,9 @@ def _object(body: bytes) -> Record:
 
 
 def _turned(
-    body: bytes, target: Target, protocol: str, restore: Restore | None
+    incoming: Incoming, target: Target, protocol: str, restore: Restore | None
 ) -> tuple[Translation, Translated, bytes]:
-    asked = _object(body)
+    asked = _object(incoming)
     is_ours = restore is not None and held_in(asked) not in {"", CONVERSATION}
     whole = restore(asked) if restore is not None and is_ours else None
     model, names = _known(asked.get("model"))
@@ -132,7 +134,7 @@ def _headers(headers: Headers, target: Target, protocol: str, hidden: frozenset[
     kept = [
         one
         for one in headers
-        if one[0] not in CREDENTIALS and one[0] != b"accept-encoding" and not one[0].startswith(PROVIDERS_OWN)
+        if one[0] not in CREDENTIALS and one[0] not in ENCODINGS and not one[0].startswith(PROVIDERS_OWN)
     ]
     if token := credential(headers):
         kept.append((b"x-api-key", token) if protocol == "anthropic" else (b"authorization", b"Bearer " + token))

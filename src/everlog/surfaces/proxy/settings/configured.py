@@ -181,7 +181,7 @@ def configured(
 
 def _set(whole: dict[str, Any], section: str, name: str, value: object) -> dict[str, Any]:
     held = whole.get(section, {})
-    return {**whole, section: {**(held if isinstance(held, dict) else {}), name: value}}
+    return {**whole, section: {**held, name: value}} if isinstance(held, dict) else whole  # which says what is wrong
 
 
 def _target(name: str, said: Upstream, *, models: tuple[str, ...] = ()) -> Target:

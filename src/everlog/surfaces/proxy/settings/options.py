@@ -54,10 +54,9 @@ class Target:
     """How long nothing may come, before an answer or in it, in seconds."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        if not _is_base(self.base_url):
             raise Mistake(
-                f"the base URL of upstream {self.name} begins with neither http:// nor https://, or has a query"
+                f"the base URL of upstream {self.name} begins with neither http:// nor https://, or is no address without a query"
             )
         unknown = set(self.protocols) - set(FORMATS)
         if unknown or not self.protocols:
@@ -74,6 +73,16 @@ class Target:
         """The address before the part of a path that follows `/v1`."""
         base = self.base_url.rstrip("/")
         return base if urlsplit(base).path else f"{base}/v1"
+
+
+def _is_base(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, or a port that is none
+        return False
+    is_plain = not (parts.query or parts.fragment or any(one.isspace() for one in url))
+    return parts.scheme in {"http", "https"} and is_whole and is_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

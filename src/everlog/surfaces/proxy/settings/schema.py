@@ -55,8 +55,8 @@ class Memory(Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     mode: Literal["off", "record"] = "record"
-    database_path: str = ""
-    tenant: str = ""
+    database_path: str = "everlog.db"
+    tenant: str = "default"
     retrieve_candidates: int = 50
     minimum_retrieval_score: float = 0.18
     minimum_relevance_score: float = 0.08

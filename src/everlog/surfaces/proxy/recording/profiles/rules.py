@@ -83,8 +83,6 @@ class Rule:
     """Name of a header, in lower case, for `begins` and `contains`."""
     begins: str | None = None
     contains: str | None = None
-    names: str | None = None
-    """A field of the body that it has, with whatever value."""
     tools: bool | None = None
     """Whether it offers any."""
     stream: bool | None = None
@@ -121,7 +119,6 @@ class Rule:
     def _form(self, facts: Facts) -> bool:
         return (
             (self.header is None or self._header(facts.header(self.header)))
-            and (self.names is None or self.names in facts.body)
             and self.tools in (None, facts.has_tools)
             and self.stream in (None, facts.body.get("stream") is True)
             and self.schema in (None, facts.has_schema)
