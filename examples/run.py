@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from everlog.errors import EverlogError
+from everlog.errors import EverlogError, Mistake
 from everlog.surfaces import config
 from everlog.surfaces.proxy.running import asked
+from everlog.surfaces.proxy.serving import listen
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "examples" / "harbour.jsonl"
@@ -48,6 +49,9 @@ KNOWN = {
 LOCAL = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
 """Servers of models, and the ports they take if nothing else is said."""
 
+SESSION = "hello"
+"""By which name the first question is found again."""
+
 LIKED = ("gpt-5.6-luna", "claude-haiku-5-5")
 """Models for a first question, where an upstream has many."""
 
@@ -63,6 +67,8 @@ class Found:
     """Whether a client may send any key, since the proxy has one or none is needed."""
     speaks_messages: bool = False
     """Whether only the protocol of Anthropic is spoken."""
+    is_toy: bool = False
+    """Whether it can answer small questions only."""
 
 
 def main() -> int:
@@ -70,19 +76,36 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     with contextlib.ExitStack() as ends:
         try:
+            check_port()
             found = upstream(ends)
             sample = load_sample()
             serving = ends.enter_context(child([*EVERLOG, "--json", "serve"], found.environment))
             told = serving.stdout.readline()
             if not told:
                 return int(serving.wait())
-            print(page(found, json.loads(told)["base_url"], sample), flush=True)
+            print(page(found, json.loads(told), sample), flush=True)
             return int(serving.wait())
         except KeyboardInterrupt:
             return 0
         except EverlogError as error:
             print(f"everlog: {error}", file=sys.stderr)
             return 2
+
+
+def check_port() -> None:
+    """Make sure that the port is free, before anything is fetched or started.
+
+    Raises:
+        Mistake: it is taken.
+    """
+    server = asked(config.settings())[0].proxy.server
+    try:
+        listen(server.host, server.port).close()
+    except Mistake:
+        raise Mistake(
+            f"port {server.port} of {server.host} is taken, perhaps by another `make run`; "
+            f"`EVERLOG_PORT={server.port + 1} make run` takes another one"
+        ) from None
 
 
 def upstream(ends: contextlib.ExitStack) -> Found:
@@ -156,7 +179,7 @@ def small_model(ends: contextlib.ExitStack) -> Found:
     address = serving.stdout.readline().strip()
     if not address:
         raise EverlogError("the small model did not start; set EVERLOG_UPSTREAM=URL to use another")
-    return Found(says="a toy of 135M parameters", environment={"EVERLOG_UPSTREAM": address})
+    return Found(says="a toy of 135M parameters", environment={"EVERLOG_UPSTREAM": address}, is_toy=True)
 
 
 @contextlib.contextmanager
@@ -192,33 +215,19 @@ def models(base: str, timeout_s: float) -> list[str]:
         return []
 
 
-def page(found: Found, base: str, sample: bool) -> str:
-    """Return what to paste where."""
+def page(found: Found, told: Mapping[str, Any], sample: bool) -> str:
+    """Return what to paste where; `told` is what the proxy said when it was ready."""
+    base = told["base_url"]
     there = models(base, 10)
     model = next((name for name in LIKED if name in there), there[0] if there else "MODEL")
-    root = base.removesuffix("/v1")
     key = "any" if found.takes_any_key else "YOUR_KEY"
-    opencode = {
-        "provider": {
-            "everlog": {
-                "npm": "@ai-sdk/openai-compatible",
-                "options": {"baseURL": base, "apiKey": key},
-                "models": {model: {}},
-            }
-        }
-    }
-    provider = f'{{name="Everlog",base_url="{base}",wire_api="responses",env_key="OPENAI_API_KEY"}}'
-    codex = f"codex -c model_provider=everlog -c 'model_providers.everlog={provider}' -m {model}"
     everlog = command()
-    look = f"{everlog} threads" + (f"; {everlog} view harbour    # the sample, 418 messages" if sample else "")
+    at = ", ".join(one["host"] for one in told["upstreams"])
     return f"""
-Everlog is on {base}, in front of {found.says}.
-Each conversation is kept, once, in {config.settings().shown}. Ctrl-C ends it.
+Everlog is on {base}, in front of {found.says} ({at}).
+Each conversation is kept, once, in {told["database"] or "nothing: the mode is off"}. Ctrl-C ends it.
 
-  OpenAI SDK, most tools      export OPENAI_BASE_URL={base} OPENAI_API_KEY={key}
-  Anthropic SDK, Claude Code  export ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY={key}
-  Codex                       OPENAI_API_KEY={key} {codex}
-  OpenCode (opencode.json)    {json.dumps(opencode)}
+{tools(found, base, key, model)}
 
 Try it, in another terminal:
 
@@ -226,18 +235,41 @@ Try it, in another terminal:
 
 Then look at what was kept:
 
-  {look}
+  {everlog} show proxy:{SESSION}{"    # what you just said, and the answer" if sample else ""}
+  {everlog} threads{"" if not sample else f"; {everlog} view harbour    # the sample, 418 messages"}
+  {base.removesuffix("/v1")}/everlog/v1    (in a browser: all that can be asked over HTTP)
 """
 
 
+def tools(found: Found, base: str, key: str, model: str) -> str:
+    """Return what to paste into which tool."""
+    root = base.removesuffix("/v1")
+    sdks = f"  OpenAI SDK, most tools      export OPENAI_BASE_URL={base} OPENAI_API_KEY={key}"
+    if found.is_toy:
+        return (
+            f"{sdks}\n  Anthropic SDK               export ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY={key}\n\n"
+            "Agents (Claude Code, Codex, OpenCode …) send more than the 8,192 tokens that the toy can read: they need a real model."
+        )
+    provider = f'{{name="Everlog",base_url="{base}",wire_api="responses",env_key="OPENAI_API_KEY"}}'
+    options = {"baseURL": base, "apiKey": key}
+    opencode = {
+        "provider": {"everlog": {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {model: {}}}}
+    }
+    return f"""{sdks}
+  Anthropic SDK, Claude Code  export ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY={key}
+  Codex                       OPENAI_API_KEY={key} codex -c model_provider=everlog -c 'model_providers.everlog={provider}' -m {model}
+  OpenCode (opencode.json)    {json.dumps(opencode)}"""
+
+
 def curl(found: Found, base: str, model: str) -> str:
-    """Return a command that asks the model."""
+    """Return a command that asks the model, in a session of which the name is known."""
     body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": "Which sea is warm in June?"}]}
     parts = ["curl", f"{base}/chat/completions", "-H", "content-type: application/json"]
     if found.speaks_messages:
         parts[1] = f"{base}/messages"
         parts += ["-H", "anthropic-version: 2023-06-01"]
         body["max_tokens"] = 500
+    parts += ["-H", f"x-everlog-session-id: {SESSION}"]
     words = shlex.join([*parts, "-d", json.dumps(body)])
     return words if found.takes_any_key else f'{words} -H "authorization: Bearer $OPENAI_API_KEY"'
 

@@ -30,6 +30,13 @@ def test_a_key_belongs_to_its_tenant_and_says_what_it_is_for(everlog: Everlog):
     assert "no keys of tenant 'default'" in everlog("keys", "list").err
 
 
+def test_a_small_limit_is_listed_as_it_is_and_what_was_used_beside_it(everlog: Everlog):
+    everlog.good("keys", "create", "small", "--usd-per-month", "0.0001", "--json")
+    assert "$0.0001/month" in everlog.good("keys", "list").text
+    (key,) = everlog.good("keys", "list", "--json").json
+    assert key["used_this_month"] == {"requests": 0, "tokens": 0, "usd": 0.0, "unpriced": 0}
+
+
 def test_what_cannot_be_done_with_keys_is_one_line(everlog: Everlog):
     everlog("keys", "create", "same")
     token = everlog("keys", "create", "same").text.strip()

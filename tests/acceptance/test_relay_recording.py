@@ -67,6 +67,7 @@ def test_what_breaks_off_is_kept_as_far_as_it_came_and_a_refusal_leaves_nothing(
     assert [kind for kind, _ in thread] == ["user", "assistant"]
     assert thread[1][1].startswith("one")
     assert len(thread[1][1]) < len("one two three four")
+    assert "(the answer broke off here)" in home.good("show", "proxy:").text
 
 
 def test_a_client_gets_its_answer_while_nothing_can_be_kept_and_is_kept_again_later(

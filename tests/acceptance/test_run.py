@@ -41,7 +41,7 @@ def running(home: Path, **environment: str) -> Iterator[str]:
     try:
         assert process.stdout is not None
         printed = ""
-        while "Then look at" not in printed:
+        while "(in a browser" not in printed:
             line = process.stdout.readline()
             assert line, (printed, process.communicate()[1])
             printed += line
@@ -83,8 +83,10 @@ def test_what_it_prints_works_and_is_kept_once_beside_the_sample(upstream: Upstr
     titles = [thread["key"] for thread in here.good("threads", "--json").json]
     assert "harbour" in titles
     assert len(titles) == 2
-    talk = next(key for key in titles if key != "harbour")
-    assert here.good("export", talk).text.count("Which sea is warm in June?") == 1
+    (shown,) = [line.split("#")[0].split() for line in printed.splitlines() if " show " in line]
+    assert here.good(*shown[1:]).text.count("Which sea is warm in June?") == 1
+    assert str(tmp_path / "everlog.db") in printed
+    assert upstream.url.split("/")[2] in printed, "it says to whom words go"
 
 
 @pytest.mark.parametrize(("name", "path"), [("OPENAI", "/v1/chat/completions"), ("ANTHROPIC", "/v1/messages")])
@@ -127,4 +129,15 @@ def test_a_port_that_is_taken_is_said_in_one_line(upstream: Upstream, tmp_path: 
     done = subprocess.run(RUN, cwd=tmp_path, env=told, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert port in done.stderr
+    assert done.stderr.startswith(f"everlog: port {port} of 127.0.0.1 is taken")
+    assert f"`EVERLOG_PORT={int(port) + 1} make run`" in done.stderr
+
+
+def test_in_front_of_the_toy_nothing_is_pasted_that_it_cannot_serve(tmp_path: Path):
+    program = "import run; print(run.tools(run.Found(says='', is_toy=True), 'http://x/v1', 'any', 'm'))"
+    told = ENVIRONMENT | {"PYTHONPATH": str(ROOT / "examples")}
+    done = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=True)
+    assert "OPENAI_BASE_URL=http://x/v1" in done.stdout
+    assert "ANTHROPIC_BASE_URL=http://x " in done.stdout
+    assert "codex -c" not in done.stdout
+    assert "they need a real model" in done.stdout

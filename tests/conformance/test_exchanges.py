@@ -347,3 +347,13 @@ def test_results_that_are_sent_by_the_id_of_the_answer_that_calls_go_on_with_its
     keep(store, sent, told("It has one pilot"))
     assert entries(store)[1] == ["Look", "look {}", "A pilot", "It has one pilot"]
     assert states(store) == [[TurnState.PARTIAL], [TurnState.COMPLETE]]
+
+
+def test_turns_that_broke_off_are_known_by_their_last_entry_also_in_a_fork(store):
+    keep(store, asked("When?"), replace(told("At ni"), state=TurnState.PARTIAL))
+    keep(store, asked("When?", "At ni", "And back?", request="s"), Answer(state=TurnState.ABORTED))
+    keep(store, asked("When?", "At ni", "How far?", request="u"), told("Nine miles."))
+    first, fork = store.read("t", log.listed)
+    found = [store.read("t", partial(log.broken_off, thread=one.id, start=0, stop=99)) for one in (first, fork)]
+    assert found == [{1: TurnState.PARTIAL, 2: TurnState.ABORTED}, {1: TurnState.PARTIAL}]
+    assert store.read("t", partial(log.broken_off, thread=first.id, start=2, stop=3)) == {2: TurnState.ABORTED}

@@ -176,7 +176,7 @@ class Everlog:
                 return finished
             erased = "but what waited of theirs, and their keys," if waited or keys else "nothing"
             raise Mistake(
-                f"no turn of user {user!r} here; {erased} was erased (a user is the id in a turn's `Origin`, not the author"
+                f"no turn of user {user!r} here; {erased} was erased (a user is the id that came with a turn, not the author"
                 " of a message)"
             )
         receipt = log.erase_user(self.store, self.name, user, dropped=_due)

@@ -17,7 +17,7 @@ from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts, was_erased
 from everlog.log.sessions import answer, answered, answers, beside, join, members, principal_of, threads_of
-from everlog.log.settling import OpenTurn, close_open, is_erased, open_turn, settle, unanswered
+from everlog.log.settling import OpenTurn, broken_off, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
     ThreadRow,
@@ -78,6 +78,7 @@ __all__ = [
     "begins",
     "beside",
     "best",
+    "broken_off",
     "chain",
     "check",
     "check_id",

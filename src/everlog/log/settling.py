@@ -1,14 +1,16 @@
-"""Turns that are open, and how they are closed without anything more being said."""
+"""Turns that are open or broke off, and how they are closed without anything more being said."""
 
 from dataclasses import dataclass
 
 from everlog.log import rows
-from everlog.log.threads import ThreadRow
+from everlog.log.entries import read
+from everlog.log.threads import ThreadRow, load
 from everlog.log.turns import TurnState
 from everlog.messages import KINDS
 from everlog.store import Unit
 
-_UNANSWERED = (TurnState.OPEN, TurnState.PARTIAL, TurnState.ABORTED)
+_BROKEN = (TurnState.PARTIAL, TurnState.ABORTED)
+_UNANSWERED = (TurnState.OPEN, *_BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,20 @@ def is_erased(unit: Unit, thread: ThreadRow, turn: int) -> bool:
     """Return whether one of the thread's own turns was erased."""
     found = unit.row(rows.TURNS, thread=thread.id, start=turn, stop=turn + 1)
     return found is not None and found[4] == TurnState.ERASED
+
+
+def broken_off(unit: Unit, thread: str, start: int, stop: int) -> dict[int, TurnState]:
+    """Return the turns between two positions that ended without a whole reply, by the position of their last entry."""
+    row = load(unit, thread)
+    found: dict[int, TurnState] = {}
+    for owner, begin, end in row.spans(start, min(stop, row.next)):
+        first, last = (read(unit, row, i, i + 1, media=False)[0].turn for i in (begin, end - 1))
+        turns = unit.rows(rows.TURNS, thread=owner, start=first, stop=last + 2)
+        ends = [*(turn[3] for turn in turns[1:]), row.next]
+        for turn, after in zip(turns, ends, strict=True):
+            if turn[2] <= last and turn[4] in _BROKEN and after <= end:
+                found[int(after) - 1] = TurnState(turn[4])
+    return found
 
 
 def settle(unit: Unit, thread: ThreadRow, turn: int, state: TurnState) -> None:

@@ -60,7 +60,12 @@ def read(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"the settings in {path} cannot be read: {type(error).__name__}") from error
+        why = (
+            "it is no text"
+            if isinstance(error, UnicodeDecodeError)
+            else (error.strerror or type(error).__name__).lower()
+        )
+        raise Mistake(f"the settings in {path} cannot be read: {why}") from error
     found = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
     if not isinstance(found, dict):
         raise Mistake(

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import everlog
 from everlog import log
 from everlog.access import LOOPBACK, Principal
+from everlog.errors import StoreUnavailable
 from everlog.log import NewTurn
 from everlog.messages import Message, Origin
 from everlog.store import Unit
@@ -37,8 +38,8 @@ class Asking:
 
 
 class Client:
-    def __init__(self, home: everlog.Everlog) -> None:
-        self.api = Api(home.store)
+    def __init__(self, home: everlog.Everlog, *, builds: bool = True) -> None:
+        self.api = Api(home.store, builds=builds)
 
     def ask(self, path: str, who: Principal = LOOPBACK, method: str = "GET", **given: Any) -> Any:
         with TestClient(Asking(self.api, who)) as client:
@@ -104,6 +105,83 @@ def test_a_view_keeps_its_budget_and_its_lines_open(client: Client, home: everlo
     assert view["bytes"] == len(view["text"].encode()) <= 600
     assert view["is_current"]
     assert client.ask("/threads/sea/zoom?id=0&n=2").json()["text"] == home.thread("sea").tree.zoom(0, 2)
+
+
+def test_a_view_of_what_was_just_said_shows_its_words(client: Client, home: everlog.Everlog):
+    thread = home.thread("fresh")
+    thread.append("user", "Where is the ferry?")
+    thread.append("assistant", "At Roscoff.")
+    view = client.ask("/threads/fresh/view").json()
+    assert view["is_current"]
+    assert "0+1|user: Where is the ferry?" in view["text"]
+    assert "Roscoff" in client.ask("/threads/fresh/zoom?id=0&n=2").json()["text"]
+
+
+def test_lines_that_a_model_is_to_build_are_left_to_it(home: everlog.Everlog):
+    home.thread("fresh").append("user", "Where is the ferry?")
+    client = Client(home, builds=False)
+    view = client.ask("/threads/fresh/view").json()
+    assert not view["is_current"]
+    assert "not summarized yet" in view["text"]
+
+
+def test_a_tree_that_cannot_be_built_now_is_shown_as_it_is(
+    client: Client, home: everlog.Everlog, monkeypatch: pytest.MonkeyPatch
+):
+    home.thread("fresh").append("user", "Where is the ferry?")
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(home.store, "write", away)
+    found = client.ask("/threads/fresh/view")
+    assert found.status_code == 200
+    assert not found.json()["is_current"]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/threads/sea/view?bytes=3", "'bytes' is at least 256"),
+        ("/threads/sea/view?bytes=many", "'bytes' is a whole number"),
+        ("/threads?limit=5000", "'limit' is at most 1,000"),
+        ("/threads?limt=1", "there is no 'limt'; did you mean limit?"),
+        ("/threads/sea/search", "'q' is missing"),
+        ("/threads/sea/search?q=", "'q' is empty"),
+        ("/stats?a=1", "there is no 'a'; nothing can be asked for here"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_in_our_words(client: Client, path: str, said: str):
+    found = client.ask(path)
+    assert (found.status_code, found.json()["error"]["message"]) == (400, said)
+
+
+def test_a_body_that_is_none_is_told_what_it_has_to_be(client: Client):
+    found = client.ask("/erase", method="POST", content=b"")
+    assert found.json()["error"]["message"] == 'the body is a JSON object: {"user": …}'
+    found = client.ask("/erase", method="POST", json={"usr": "ann"})
+    assert found.json()["error"]["message"] == "there is no 'usr'; did you mean user?"
+    gone = client.ask("/erase", method="POST", json={"user": "nobody"}).json()["error"]["message"]
+    assert "Origin" not in gone
+
+
+def test_the_beginning_of_a_key_is_enough_to_read_and_not_to_erase(client: Client, home: everlog.Everlog):
+    home.thread("proxy:first").append("user", "Hello")
+    home.thread("proxy:first~1").append("user", "Hello")
+    assert client.ask("/threads/proxy:/entries").json()["entries"][0]["text"] == "Hello"
+    assert "Hello" in client.ask("/threads/fir/view").json()["text"]
+    assert client.ask("/threads/proxy:", method="DELETE").status_code == 404
+    home.thread("proxy:second").append("user", "Hello")
+    several = client.ask("/threads/proxy:/view")
+    assert several.status_code == 404
+    assert "'proxy:first', 'proxy:second'; give more of the key" in several.json()["error"]["message"]
+
+
+def test_nobody_learns_by_a_beginning_of_threads_that_are_not_theirs(client: Client):
+    for word in ("b", "boat", "bo"):
+        found = client.ask(f"/threads/{word}/view", CHAT)
+        assert (found.status_code, "boat" in found.json()["error"]["message"]) == (404, word == "boat")
+    assert client.ask("/threads/s/view", CHAT).status_code == 200
 
 
 def test_words_are_found_without_a_word_being_told(client: Client):

@@ -46,7 +46,7 @@ def keyed(token: str) -> Headers:
     return ((b"x-everlog-key", token.encode()),)
 
 
-def ask(door: Door, headers: Headers, **named: str) -> Admitted | Refusal:
+def ask(door: Door, headers: Headers, **named: Any) -> Admitted | Refusal:
     return asyncio.run(door.admit(headers, **named))
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import errno
 import io
 import json
 import logging
@@ -15,9 +16,9 @@ import pytest
 
 import everlog
 from everlog import access
-from everlog.access import LOOPBACK
+from everlog.access import LOOPBACK, Limits
 from everlog.conversation.alignment.values import Caller
-from everlog.errors import ConnectionFailed, ProviderTimeout
+from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
@@ -118,6 +119,17 @@ def test_it_says_what_it_is_not_ready_for(proxy: Proxy):
     found = proxy.ask("/readyz")
     assert (found.status, json.loads(found.body)["missing"]) == (503, ["database"])
     assert proxy.ask("/livez").status == 200
+
+
+def test_looking_does_not_count_against_the_limits_of_a_key(locked: Proxy):
+    key = locked.key(limits=Limits(requests_per_minute=1))
+    for _ in range(3):
+        assert locked.ask("/everlog/v1/threads", "GET", key).status == 200
+        assert locked.ask("/health", "GET", key).status == 200
+    assert locked.chat(key).status == 200
+    refused = locked.chat(key)
+    assert refused.status == 429
+    assert locked.ask("/everlog/v1/threads", "GET", key).status == 200
 
 
 def test_each_page_is_got_headed_and_asked_for_by_web_pages(proxy: Proxy):
@@ -249,7 +261,7 @@ def test_whose_threads_are_shown_is_named_as_whose_they_are_and_nobody_named_see
 
 def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(proxy: Proxy):
     proxy.chat()
-    for error in (ProviderTimeout("late"), ConnectionFailed("away")):
+    for error in (ProviderTimeout("late"), NeverSent("away")):
         proxy.answer = lambda _, error=error: error
         proxy.chat()
     page = proxy.ask("/metrics").body.decode()
@@ -268,6 +280,39 @@ def test_requests_are_counted_by_route_protocol_and_status_and_failures_by_kind(
         assert f"{line}\n" in page, page
     tokens = json.loads(ANSWERED)["usage"]["completion_tokens"]
     assert f'everlog_tokens_total{{kind="output"}} {tokens}\n' in page
+
+
+def refused() -> NeverSent:
+    error = NeverSent("no connection could be made")
+    error.__context__ = ConnectionRefusedError(errno.ECONNREFUSED, f"{SECRET} refused")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (refused(), "upstream_unreachable", "Connection refused"),
+        (ConnectionFailed("the connection broke"), "upstream_failed", "ConnectionFailed"),
+        (ProviderTimeout("nothing came in time"), "upstream_timeout", "ProviderTimeout"),
+    ],
+)
+def test_an_upstream_that_fails_is_warned_of_in_the_word_that_the_client_gets_with_reason_and_request(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture, error: Exception, code: str, reason: str
+):
+    proxy.answer = lambda _: error
+    with caplog.at_level(logging.INFO, "everlog"):
+        told = proxy.ask("/v1/messages", "POST", body=ASKED)
+    (line,) = [one for one in caplog.records if one.getMessage() == "no whole answer"]
+    said = json.loads(told.body)
+    (request,) = told.header(b"x-everlog-request-id")
+    assert line.levelname == "WARNING"
+    facts = vars(line)
+    assert (facts["event"], facts["reason"]) == (code, reason)
+    assert (said["error"]["code"], said["request_id"], facts["request_id"]) == (
+        code,
+        request.decode(),
+        request.decode(),
+    )
 
 
 def test_a_database_that_is_away_is_counted_and_the_answer_comes(proxy: Proxy):

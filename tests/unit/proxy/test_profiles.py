@@ -106,6 +106,11 @@ def test_a_rule_holds_if_all_that_it_asks_for_does():
     assert not rule.holds(Facts((), {"messages": [{"role": "assistant", "content": "### Task:"}]}, [message]))
 
 
+def test_an_sdk_of_which_a_raw_answer_is_wanted_is_not_taken_for_langchain():
+    raw = ((b"user-agent", b"OpenAI/Python 3.57.0"), (b"x-stainless-raw-response", b"true"))
+    assert profile_of(Facts(raw, {"model": "m"}, ())).name == "proxy"
+
+
 @pytest.mark.parametrize("body", [{}, {"messages": 7}, {"messages": [7]}, {"input": "x"}, {"input": [{"type": "x"}]}])
 def test_rules_look_at_a_body_of_any_shape(body):
     for profile in profiles().values():

@@ -272,24 +272,46 @@ def test_requests_that_cannot_be_forgotten_now_are_in_nobodys_way(store):
     pruning.after(store, "t")
 
 
-def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(store, recorder):
-    heads = ((b"x-infinitum-debug", b"true"), (b"x-everlog-user-id", b"ann"), (b"x-everlog-cwd", b"/home/ann/boat"))
+def said_of(recorder, *texts, headers=(), **fields) -> dict[bytes, bytes]:
+    """Return what the answer to a request says of it, when it was placed."""
 
-    async def told(*headers) -> dict[bytes, bytes]:
-        ear = recorder.listen(asked("anthropic", "Hello", headers=headers), "anthropic")
+    async def exchange() -> dict[bytes, bytes]:
+        ear = recorder.listen(asked("anthropic", *texts, headers=headers, **fields), "anthropic")
         await asyncio.to_thread(ear._heard.result)
         ear.head(200, JSON)
         found = dict(ear.said())
         await ear.leave("client")
         return found
 
-    found = asyncio.run(told(*heads))
+    return asyncio.run(exchange())
+
+
+def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(recorder):
+    heads = ((b"x-infinitum-debug", b"true"), (b"x-everlog-user-id", b"ann"), (b"x-everlog-cwd", b"/home/ann/boat"))
+    found = said_of(recorder, "Hello", headers=heads)
     assert set(found) == {b"x-everlog-request-id", *(name.encode() for name in DEBUG)}
     assert found[b"x-everlog-decision"] == b"new"
     assert found[b"x-everlog-resolved-user-id"] == b"ann"
     assert found[b"x-everlog-project-derived-from-cwd"] == b"true"
     assert b"/home" not in b"".join(found.values())
-    assert set(asyncio.run(told(*heads[1:]))) == {b"x-everlog-request-id"}
+    assert set(said_of(recorder, "Hello", headers=heads[1:])) == {b"x-everlog-request-id"}
+
+
+@pytest.mark.parametrize("headers", [(), ((b"x-everlog-debug", b"on"),)])
+def test_each_answer_says_that_its_request_is_no_message_of_a_conversation(recorder, headers):
+    assert said_of(recorder, "Hello", headers=headers, max_tokens=16)[b"x-everlog-decision"] == b"side"
+    found = said_of(recorder, "Hello", headers=headers, max_tokens=17)
+    assert found.get(b"x-everlog-decision") == (b"new" if headers else None)
+
+
+def test_the_thread_of_a_fork_that_is_not_made_yet_is_not_told_and_no_other_one(recorder):
+    debug = ((b"x-everlog-debug", b"on"),)
+    body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
+    hear(recorder, asked("anthropic", "Hello"), "anthropic", body, headers=JSON)
+    hear(recorder, asked("anthropic", "Hello", "Good day.", "Who?"), "anthropic", body, headers=JSON)
+    forked = said_of(recorder, "Hello", "Good day.", "And where?", headers=debug)
+    assert forked[b"x-everlog-decision"] == b"fork"
+    assert b"x-everlog-thread" not in forked
 
 
 def test_what_a_client_wants_unlearned_is_marked_so(store, recorder):

@@ -123,3 +123,13 @@ def test_a_provider_is_known_by_its_address_and_one_that_nobody_knows_is_a_mista
     ]
     with pytest.raises(Mistake, match="no provider is called 'acme'"):
         replace(HERE, provider="acme")
+
+
+def test_an_upstream_that_lists_no_models_is_said_to_have_refused_and_its_address_to_be_checked(proxy: Proxy):
+    proxy.answer = lambda _: Coming(status=404, pieces=[b"nothing here"])
+    found = proxy.ask("/v1/models")
+    said = json.loads(found.body)["error"]["message"]
+    assert found.status == 502
+    assert "answered 404" in said
+    assert "Check its address" in said
+    assert "Ask again" not in said

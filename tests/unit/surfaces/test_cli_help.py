@@ -210,3 +210,15 @@ def test_the_first_words_of_the_program_fit_a_small_terminal():
     assert page().isascii()
     assert max(map(len, page().splitlines())) <= 104
     assert max(map(len, hello("1.0").splitlines())) <= 90
+
+
+def test_the_page_of_a_group_says_all_of_what_each_command_does(capsys: pytest.CaptureFixture[str]):
+    shown = " ".join(help_of(capsys, "keys").split())
+    for name, command in COMMANDS.items():
+        if name.startswith("keys "):
+            assert command.summary in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_usage_has_more_dots_than_three(name: str, capsys: pytest.CaptureFixture[str]):
+    assert "...." not in help_of(capsys, *name.split())

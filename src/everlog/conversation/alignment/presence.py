@@ -147,7 +147,7 @@ class Presence:
             found = self._aligned(unit, members, near, incoming)
         if found is not None or ended is not None:
             return found or ended
-        for place, thread in self._proven(unit, places):
+        for place, thread in self._proven(unit, places, incoming[shown:]):
             return thread, _parted(place.i + 1, incoming, shown)
         return None
 
@@ -155,16 +155,20 @@ class Presence:
         self, unit: Unit, places: Sequence[Place], incoming: Sequence[Print], shown: int
     ) -> Iterator[tuple[ThreadRow, Decision]]:
         """Yield the threads that end where the history was found, with what comes after it."""
-        for place, thread in self._proven(unit, places):
+        for place, thread in self._proven(unit, places, incoming[shown:]):
             rest = log.seen(unit, thread, place.i + 1, place.i + 1 + NEAR)
             if not _any_loud(rest):
                 yield thread, _appended(thread, incoming, shown, len(rest))
 
-    def _proven(self, unit: Unit, places: Sequence[Place]) -> Iterator[tuple[Place, ThreadRow]]:
-        """Yield those of some places up to which a history holds an answer of a model's, and the threads they are in."""
+    def _proven(self, unit: Unit, places: Sequence[Place], new: Sequence[Print]) -> Iterator[tuple[Place, ThreadRow]]:
+        """Yield those of some places that a history proves, and their threads: it has an answer of a model's up to there,
+        or, asked again, nothing new.
+        """
         for place in places:
             thread = _load(unit, place.thread)
-            if thread is not None and log.is_answered(unit, thread, place.i + 1):
+            if thread is None:
+                continue
+            if not _any_loud(new) or log.is_answered(unit, thread, place.i + 1):
                 yield place, thread
 
     def _windowed(self, unit: Unit, member: str, incoming: Sequence[Print]) -> tuple[ThreadRow, Decision] | None:

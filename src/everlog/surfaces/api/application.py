@@ -20,6 +20,7 @@ from everlog.access import Principal
 from everlog.conversation.database import Everlog
 from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, UnknownThread
 from everlog.store import Store
+from everlog.surfaces.api.asking import parsed
 from everlog.surfaces.api.document import PREFIX, document, page
 from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
 
@@ -44,8 +45,10 @@ _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_
 class Api:
     """What is in one database, over HTTP."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, builds: bool = True) -> None:
+        """Show a database; `builds` says whether lines that are missing of a tree are built before they are shown."""
         self._store = store
+        self._builds = builds
         self._room = anyio.CapacityLimiter(AT_ONCE)
         routes = [Route(f"{PREFIX}{one.path}", self._route(one), methods=[one.method]) for one in OPERATIONS]
         described = msgspec.json.encode(document(OPERATIONS, everlog.__version__))
@@ -75,12 +78,10 @@ class Api:
             if ROLES.index(principal.role) < ROLES.index(one.role):
                 return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
             try:
-                asked: Any = msgspec.convert(await _asked(request), one.asks, strict=False)
-                home = Home(Everlog(self._store, tenant=principal.tenant), principal)
+                asked = parsed(one.asks, await _asked(request, one))
+                home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds)
                 act = partial(_found, one, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
-            except msgspec.ValidationError as error:
-                return _fault(400, str(error), "invalid")
             except EverlogError as error:
                 return _of(error)
             return _whole(found) if isinstance(found, bytes) else StreamingResponse(found, media_type=JSON_LINES)
@@ -113,7 +114,7 @@ async def _pieces(found: bytes) -> AsyncIterator[bytes]:
         await anyio.lowlevel.checkpoint()
 
 
-async def _asked(request: Request) -> Mapping[str, Any]:
+async def _asked(request: Request, one: Operation) -> Mapping[str, Any]:
     """Return what a request asks for: its query, or its body.
 
     Raises:
@@ -131,7 +132,8 @@ async def _asked(request: Request) -> Mapping[str, Any]:
     except (msgspec.DecodeError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Mistake("the body is a JSON object")
+        needed = ", ".join(f'"{field.name}": …' for field in msgspec.structs.fields(one.asks))
+        raise Mistake(f"the body is a JSON object: {{{needed}}}")
     return found
 
 

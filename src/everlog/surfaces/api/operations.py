@@ -1,6 +1,7 @@
 """All that can be asked over HTTP, as one table: routes and document are made of it."""
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,13 +10,21 @@ from typing import Any
 
 from everlog import log
 from everlog.access import Principal, Role
+from everlog.clock import monotonic
 from everlog.conversation.database import Everlog, Overview
+from everlog.conversation.pumping import WARM_S
 from everlog.conversation.thread import Thread
-from everlog.errors import UnknownAddress, UnknownThread
+from everlog.conversation.tree import Tree
+from everlog.errors import EverlogError, UnknownAddress, UnknownThread
 from everlog.jsonl import render_entry
+from everlog.memory import tree as memory
+from everlog.pump import run
 from everlog.store import Unit
 from everlog.surfaces.api import requests, values
+from everlog.surfaces.beginnings import begun_by
 from everlog.tokens import size_bytes
+
+events = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,8 @@ class Home:
 
     everlog: Everlog
     principal: Principal
+    builds: bool = True
+    """Whether lines that are missing may be built before they are shown: no model is set to do that."""
 
     @property
     def sees_all(self) -> bool:
@@ -31,13 +42,13 @@ class Home:
         return self.principal.role != "chat"
 
     def thread(self, key: str) -> Thread:
-        """Return a thread.
+        """Return a thread, by its whole key.
 
         Raises:
             UnknownThread: there is none, or it is somebody else's: nobody is told which.
         """
         thread = self.everlog.thread(key)
-        unknown = UnknownThread(f"no thread {key!r} here")
+        unknown = UnknownThread(f"no thread {key!r} here; GET /everlog/v1/threads lists those that are")
         try:
             id_ = thread.id
         except UnknownThread:
@@ -45,6 +56,41 @@ class Home:
         if not self.sees_all and id_ not in self.own():
             raise unknown
         return thread
+
+    def named(self, word: str) -> Thread:
+        """Return a thread to be read, by its key, or by the beginning of that where it means one thread alone.
+
+        Raises:
+            UnknownThread: there is none, or there are several, of those that may be seen.
+        """
+        try:
+            return self.thread(word)
+        except UnknownThread:
+            key = begun_by([one.key for one in self.threads("")], word)
+            if key is None:
+                raise
+        return self.thread(key)
+
+    def tree(self, key: str) -> Tree:
+        """Return the tree of a thread; what is missing of it is built first, for a while, where code builds it."""
+        thread = self.named(key)
+        tree = thread.tree
+        if not self.builds or tree.is_current:
+            return tree
+        until = monotonic() + WARM_S
+        compactor = memory.Extractive()
+        try:
+            run(
+                self.everlog.store,
+                self.everlog.name,
+                thread.id,
+                memory.Tree.of(compactor),
+                compactor,
+                stop=lambda: monotonic() > until,
+            )
+        except EverlogError as error:  # what is there can be shown
+            events.warning("a tree could not be brought up to date", extra={"error": type(error).__name__})
+        return tree
 
     def own(self) -> frozenset[str]:
         """Return the ids of the principal's own threads."""
@@ -111,7 +157,7 @@ def list_threads(home: Home, _: Mapping[str, str], asked: values.Page) -> values
 
 def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Thread:
     """Show a thread."""
-    thread = home.thread(path["key"])
+    thread = home.named(path["key"])
     row = thread.row()
     parent = None if row.parent is None else home.everlog.keys().get(row.parent)
     return values.Thread(
@@ -126,7 +172,7 @@ def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> value
 
 def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> values.Entries:
     """List messages."""
-    thread = home.thread(path["key"])
+    thread = home.named(path["key"])
     length = thread.row().next
     start = asked.start if asked.last is None else max(0, length - asked.last)
     stop = min(length, start + (asked.last or asked.limit))
@@ -136,31 +182,31 @@ def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> 
 
 def list_instructions(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Instructions:
     """List what the model was told before the conversation."""
-    return values.Instructions(instructions=home.thread(path["key"]).instructions())
+    return values.Instructions(instructions=home.named(path["key"]).instructions())
 
 
 def show_view(home: Home, path: Mapping[str, str], asked: values.Budget) -> values.View:
     """Show a thread within a budget."""
-    tree = home.thread(path["key"]).tree
+    tree = home.tree(path["key"])
     return _view(tree.view(asked.bytes), is_current=tree.is_current)
 
 
 def zoom(home: Home, path: Mapping[str, str], asked: values.Line) -> values.View:
     """Open a line of a view: its two halves, or the message."""
-    tree = home.thread(path["key"]).tree
+    tree = home.tree(path["key"])
     return _view(tree.zoom(asked.id, asked.n), is_current=tree.is_current)
 
 
 def search(home: Home, path: Mapping[str, str], asked: values.Words) -> values.Hits:
     """Find messages by their words: where and when, no text."""
-    found = home.thread(path["key"]).tree.search(asked.q, asked.before)
+    found = home.named(path["key"]).tree.search(asked.q, asked.before)
     hits = [values.Hit(id=hit.i, words=hit.words, date=hit.date) for hit in found.hits]
     return values.Hits(words=found.words, hits=hits, start=found.start, stop=found.stop)
 
 
 def export(home: Home, path: Mapping[str, str], _: values.Nothing) -> Iterator[bytes]:
     """Write a thread as lines of JSON, one entry each."""
-    return home.thread(path["key"]).export()
+    return home.named(path["key"]).export()
 
 
 def erase_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Receipt:

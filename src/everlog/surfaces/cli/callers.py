@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from everlog import Mistake, access
-from everlog.access import Key, Limits, Role
+from everlog.access import Key, Limits, Role, Used
 from everlog.clock import isoformat
 from everlog.messages import JSON
 from everlog.surfaces.cli import session
@@ -16,7 +16,10 @@ from everlog.surfaces.cli.output import array, document, table
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="What it is for; not secret.", show_default=False)]
 Asked = Annotated[
-    str, typer.Option("--role", metavar="ROLE", help="chat asks models; read looks at everything; admin may erase.")
+    str,
+    typer.Option(
+        "--role", metavar="ROLE", help="chat asks models; read also looks at everything; admin may also erase."
+    ),
 ]
 User = Annotated[
     str | None, typer.Option("--user", metavar="ID", help="Whose all its requests are.", show_default=False)
@@ -91,6 +94,8 @@ def create(
 def list_keys(context: typer.Context) -> None:
     """List the keys of callers.
 
+    REQUESTS and TOKENS are those of this month, UTC.
+
     Example:
       everlog keys list
     """
@@ -98,8 +103,10 @@ def list_keys(context: typer.Context) -> None:
     with here.open() as memory:
         found = memory.store.read(memory.name, access.keys)
         now = memory.store.clock.now()
+        month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        took = {key.id: memory.store.read(memory.name, partial(access.used, key=key.id, since=month)) for key in found}
     if here.json:
-        array(_shown(key) for key in found)
+        array({**_shown(key), "used_this_month": _used(took[key.id])} for key in found)
         return
     if not found:
         note(f"no keys of tenant {here.settings.tenant!r}; `everlog keys create` makes one")
@@ -108,8 +115,19 @@ def list_keys(context: typer.Context) -> None:
     for key in found:
         is_over = key.expires_at is not None and key.expires_at <= now
         state = "revoked" if key.revoked_at is not None else "expired" if is_over else "good"
-        rows.append((key.id, key.role, state, f"{key.created_at:%Y-%m-%d}", key.name or "", _about(key)))
-    table(("KEY", "ROLE", "STATE", "MADE", "NAME", "FOR"), rows)
+        rows.append(
+            (
+                key.id,
+                key.role,
+                state,
+                f"{key.created_at:%Y-%m-%d}",
+                took[key.id].requests,
+                took[key.id].tokens,
+                key.name or "",
+                _about(key),
+            )
+        )
+    table(("KEY", "ROLE", "STATE", "MADE", "REQUESTS", "TOKENS", "NAME", "FOR"), rows)
 
 
 def revoke(
@@ -143,10 +161,24 @@ def _about(key: Key) -> str:
         "one person" if key.one_person else "",
         f"{limits.requests_per_minute:,} requests/minute" if limits.requests_per_minute else "",
         f"{limits.tokens_per_day:,} tokens/day" if limits.tokens_per_day else "",
-        f"${limits.usd_per_month:,.2f}/month" if limits.usd_per_month else "",
+        f"{_dollars(limits.usd_per_month)}/month" if limits.usd_per_month else "",
         f"until {key.expires_at:%Y-%m-%d}" if key.expires_at else "",
     )
     return ", ".join(filter(None, said))
+
+
+def _dollars(usd: float) -> str:
+    """Return a price with as many places as it takes."""
+    return f"${usd:,.2f}" if round(usd, 2) == usd else f"${usd:,.6f}".rstrip("0")
+
+
+def _used(used: Used) -> JSON:
+    return {
+        "requests": used.requests,
+        "tokens": used.tokens,
+        "usd": used.nano_usd / 1e9,
+        "unpriced": used.unpriced,
+    }
 
 
 def _shown(key: Key) -> dict[str, JSON]:

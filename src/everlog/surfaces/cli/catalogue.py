@@ -109,6 +109,7 @@ def hello(version: str) -> str:
             f"Everlog {version}: endless memory for any LLM app.",
             "",
             "  everlog import FILE...             bring in an export of ChatGPT, Claude, Codex, JSON",
+            "  everlog serve --upstream URL       stand in front of any model, and keep each talk",
             "  everlog chat --model NAME          talk with a model that forgets nothing",
             "  everlog threads                    list what is there",
             "  everlog view THREAD --bytes 4000   a whole thread at a glance; zoom opens its lines",

@@ -57,7 +57,7 @@ def explain(context: typer.Context, thread: Named, turn: Turn = None) -> None:
         which = f"turn {turn}" if turn is not None else "the thread"
         raise Mistake(
             f"no request of {which} is known here; those of `everlog chat` and `attach` are, of the newest "
-            f"{contexts.EPOCHS_EXPLAINED} epochs"
+            f"{contexts.EPOCHS_EXPLAINED} epochs; those of the proxy are under its address at /everlog/v1/requests"
         )
     if here.json:
         document(as_json(asked))
@@ -95,7 +95,7 @@ def as_json(asked: Explained) -> JSON:
 
 def _about(asked: Explained) -> list[tuple[str, str]]:
     epoch = asked.epoch
-    began = "begun by it" if asked.is_first else f"begun in turn {epoch.turn}"
+    began = "begun by this request" if asked.is_first else f"begun in turn {epoch.turn}"
     cut = f"messages before {epoch.cut} as the past, the rest as it was said" if epoch.cut else "all as it was said"
     return [
         ("request", f"turn {asked.turn}, {asked.at:%Y-%m-%d %H:%M:%S} UTC, {asked.status}"),

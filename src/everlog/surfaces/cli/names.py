@@ -17,9 +17,7 @@ from typing import Annotated
 import typer
 
 from everlog import Everlog, Mistake, Thread, UnknownThread
-
-PROPOSED = 3
-"""Threads named by a proposal."""
+from everlog.surfaces.beginnings import PROPOSED, begun_by
 
 LOOKED_AT = 10_000
 """Threads compared with a key that was not found."""
@@ -86,10 +84,7 @@ Named = Annotated[
 
 
 def thread_named(memory: Everlog, word: str) -> Thread:
-    """Return the thread with a key, or else the one whose key begins so, to be read.
-
-    The beginning of what stands after `format:` will do. Other ways that the same conversation went, `key~1` and
-    `key#2`, are not meant where the conversation itself fits.
+    """Return the thread with a key, or else the one whose key begins so, to be read; see `begun_by`.
 
     Raises:
         UnknownThread: there is none, or there are several.
@@ -98,17 +93,12 @@ def thread_named(memory: Everlog, word: str) -> Thread:
     try:
         _ = thread.id
     except UnknownThread:
-        keys = [one.key for one in memory.threads() if _begins(one.key, word)]
+        key = begun_by([one.key for one in memory.threads()], word)
     else:
         return thread
-    roots = [key for key in keys if not any(_varies(key, other) for other in keys)]
-    if not roots:
+    if key is None:
         raise unknown(memory, word)
-    if len(roots) == 1:
-        return memory.thread(roots[0])
-    more = f" and {len(roots) - PROPOSED:,} more" if len(roots) > PROPOSED else ""
-    names = ", ".join(map(repr, roots[:PROPOSED]))
-    raise UnknownThread(f"{word!r} is the beginning of several threads: {names}{more}; give more of the key")
+    return memory.thread(key)
 
 
 @contextmanager
@@ -137,14 +127,6 @@ def unknown(memory: Everlog, word: str) -> Mistake:
     if not near:
         return UnknownThread(f"no thread {word!r} here; `everlog threads` lists the ones there are")
     return UnknownThread(f"no thread {word!r} here; did you mean {either([repr(key) for key in near[:PROPOSED]])}?")
-
-
-def _begins(key: str, word: str) -> bool:
-    return key.startswith(word) or key.partition(":")[2].startswith(word)
-
-
-def _varies(key: str, other: str) -> bool:
-    return key.startswith((f"{other}~", f"{other}#"))
 
 
 def either(names: list[str]) -> str:

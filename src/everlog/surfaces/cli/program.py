@@ -59,6 +59,10 @@ class Leaf(TyperCommand):
         found = super().get_params(ctx)
         return found + self.shared
 
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 -- the interface of the parser
+        """Return what it does, for the page of its group: all of the first line."""
+        return inspect.cleandoc(self.help or "").partition("\n")[0]
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return its arguments as they are written in the usage line."""
         return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
@@ -142,7 +146,9 @@ def _function(command: Command) -> Any:
     except ModuleNotFoundError as error:
         if command.extra is None or (error.name or "everlog").startswith("everlog"):
             raise
-        raise Mistake(f"`everlog {command.name}` needs more: pip install 'everlog[{command.extra}]'") from error
+        raise Mistake(
+            f"`everlog {command.name}` needs more: pip install 'everlog[{command.extra}]', or from a clone '.[{command.extra}]'"
+        ) from error
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from everlog.surfaces.cli.output import document, speaker, table
 def search(
     context: typer.Context,
     thread: Named,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", parser=as_key, help="At most eight are used.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", parser=as_key, help="At most eight are used.")],
     before: Annotated[
         int | None,
         typer.Option("--before", metavar="ID", help="Only messages before this one.", show_default=False),
@@ -29,7 +29,7 @@ def search(
 ) -> None:
     """Find messages by their words: where, when and who, no text.
 
-    A word of five letters or more also matches the beginning of a longer one; one with a digit or a symbol is looked for
+    It looks in one thread; `everlog threads` lists them, with how they begin. A word of five letters or more also matches the beginning of a longer one; one with a digit or a symbol is looked for
     between spaces. Messages with all the words come first, then those with most of them, the newest first, at most 10.
     An agent's tool tells where and when in one sentence, which --json has as `text`.
 

@@ -77,7 +77,7 @@ def new(
 def join(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")],
-    files: Annotated[list[Path], typer.Argument(metavar="KEYFILE...", help="The files of keys, the newest first.")],
+    files: Annotated[list[Path], typer.Argument(metavar="KEYFILE", help="The files of keys, the newest first.")],
 ) -> None:
     """Write the master keys of several files into one, for a change of keys.
 

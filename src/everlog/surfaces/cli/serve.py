@@ -9,8 +9,9 @@ from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
+from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import asked, running
+from everlog.surfaces.proxy.running import asked, builds_lines, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -46,19 +47,21 @@ def serve(
     here = session.of(context)
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
     settings = here.settings
-    found, _ = asked(settings, given=given)
+    found, file = asked(settings, given=given)
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
     lines.adopt("uvicorn.error")
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: opening.opened(settings, create=True))
+        app = running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
+        startup = started(address, found, file, settings)
 
         def ready() -> None:
             if here.json:
-                document({"base_url": f"{address}/v1", "mode": found.mode})
+                document(startup.document())
             else:
-                line(f"{address}/v1 is the base URL for clients; {address} for those of Anthropic")
+                for words in startup.lines():
+                    line(words)
             if sys.stdout is not None:
                 sys.stdout.flush()
 

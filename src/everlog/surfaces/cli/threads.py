@@ -3,15 +3,17 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, BinaryIO
 
 import typer
 
-from everlog import Call, Entry, Everlog, Media, Mistake, Overview, Result, Thread, Unknown
+from everlog import Call, Entry, Everlog, Media, Mistake, Overview, Result, Thread, Unknown, log
 from everlog.conversation.database import unless_erased
 from everlog.jsonl import ENTRY, render_entry
+from everlog.log import TurnState
 from everlog.store.newfile import expanded, place, refuse_own, unwritable
 from everlog.surfaces.cli import console, session
 from everlog.surfaces.cli.console import line, note, text
@@ -80,13 +82,15 @@ def show(
                 raise Mistake("--instructions goes without --from, --to and --last")
             _instructions(found, as_json=here.json)
             return
-        entries = found.entries(*_span(found, first, to, last))
+        start, stop = _span(found, first, to, last)
+        entries = found.entries(start, stop)
         if here.json:
             array(render_entry(entry) for entry in entries)
         else:
             empty = True
+            broken = memory.store.read(memory.name, partial(log.broken_off, thread=found.id, start=start, stop=stop))
             for entry in entries:
-                _print(entry)
+                _print(entry, broken.get(entry.i))
                 empty = False
             if empty:
                 note(f"{found.key} is empty")
@@ -215,7 +219,10 @@ def _about(one: Overview) -> str:
     return f"{one.title or ''} (fork{f' of {of}' if of else ''})".strip()
 
 
-def _print(entry: Entry) -> None:
+_BROKE = {TurnState.PARTIAL: "(the answer broke off here)", TurnState.ABORTED: "(no answer came)"}
+
+
+def _print(entry: Entry, state: TurnState | None) -> None:
     line(f"[{entry.i}] {speaker(entry)}, {entry.at:%Y-%m-%d %H:%M:%S} UTC")
     if entry.erased:
         line("(erased)")
@@ -224,6 +231,8 @@ def _print(entry: Entry) -> None:
     for part in entry.message.parts:
         if (said := _part(part)) is not None:
             line(f"({console.flat(said)})")
+    if state is not None:
+        line(_BROKE[state])
     line()
 
 

@@ -116,12 +116,13 @@ class Door:
         return self._local is not None
 
     async def admit(
-        self, headers: Headers, *, user: str | None = None, project: str | None = None
+        self, headers: Headers, *, looks: bool = False, user: str | None = None, project: str | None = None
     ) -> Admitted | Refusal:
         """Return who asks, or why they may not.
 
         Args:
             headers: of the request.
+            looks: whether no model is asked: limits are for those who ask one.
             user: the end user that the request names.
             project: the project that it names.
         """
@@ -138,7 +139,7 @@ class Door:
         if not isinstance(key, Key):
             return Refusal(status=401, code=f"everlog_key_{key}", message=_WHY[key])
         assert token is not None
-        full = await self._full(token, key)
+        full = None if looks else await self._full(token, key)
         if full is not None:
             return full
         return Admitted(

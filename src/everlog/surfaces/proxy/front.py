@@ -36,7 +36,7 @@ class Front:
         self._app = app
         self._door = door
         self._site = site
-        self._api = None if site.store is None else Api(site.store)
+        self._api = None if site.store is None else Api(site.store, builds=site.builds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""
@@ -85,7 +85,7 @@ class Front:
         """Return who asks; None where the answer says why they may not."""
         who = self._site.who(head.headers)
         user = who.user or _user_in(head.query)
-        found = await self._door.admit(head.headers, user=user, project=who.project)
+        found = await self._door.admit(head.headers, looks=True, user=user, project=who.project)
         if not isinstance(found, Refusal):
             return found.principal
         wait = () if found.retry_after_s is None else ((b"retry-after", b"%d" % found.retry_after_s),)

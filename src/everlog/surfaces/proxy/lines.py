@@ -21,6 +21,7 @@ FIELDS = (
     "degraded",
     "upstream",
     "event",
+    "reason",
     "act",
     "error",
 )

@@ -46,7 +46,12 @@ TEXT = (b"content-type", b"text/plain; charset=utf-8")
 NUMBERS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 JSON_TYPE = (b"content-type", b"application/json")
 
-_FAILURES = {"upstream_timeout": "timeout", "upstream_failed": "unreachable", "upstream_broke_off": "broke_off"}
+_FAILURES = {
+    "upstream_timeout": "timeout",
+    "upstream_unreachable": "unreachable",
+    "upstream_failed": "failed",
+    "upstream_broke_off": "broke_off",
+}
 
 _LOSSES = {"failed": "record", "refused": "record", "unread": "read"}
 """Where a thing could not be done, by what the recorder calls it."""
@@ -66,6 +71,8 @@ class Site:
     tenant: str = "default"
     aliases: Mapping[str, Sequence[str]] | None = None
     """Further names of headers that say who asks, by field."""
+    builds: bool = True
+    """Whether lines of trees may be built here: no model is set to do that."""
 
     async def page(self, path: str, headers: Headers, principal: Principal | None) -> Page:
         """Return a page; `principal` is whoever was let in, None where nobody is asked."""

@@ -17,7 +17,8 @@ from everlog.errors import EverlogError, Mistake
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import Record
-from everlog.surfaces import config, opening
+from everlog.pump.compactors import EXTRACTIVE
+from everlog.surfaces import config, models, opening
 from everlog.surfaces.config import Settings
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
@@ -85,34 +86,38 @@ def _caller(principal: Principal) -> Caller:
     )
 
 
-def running(found: Configured, open_database: Callable[[], Everlog]) -> Front:
+def running(found: Configured, open_database: Callable[[], Everlog], *, builds: bool = True) -> Front:
     """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
+
+    Args:
+        found: what is said of it.
+        open_database: opens the database.
+        builds: whether lines of trees may be built here, see `builds_lines`.
 
     Raises:
         Mistake: there is no upstream, or others could reach it and there is no key to let them in.
     """
     options = found.options()
-    needs_keys = found.proxy.keys.required or not found.is_local
-    if found.mode == "off" and not needs_keys:
+    if not found.needs_database:
         app, door = App(options), Door(None)
         return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
-        return _on_database(memory, found, options, needs_keys=needs_keys)
+        return _on_database(memory, found, options, builds=builds)
     except BaseException:
         memory.close()
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_keys: bool) -> Front:
+def _on_database(memory: Everlog, found: Configured, options: Options, *, builds: bool) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
     now = memory.store.clock.now()
-    if needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
+    if found.needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
         host = found.proxy.server.host
         raise Mistake(
             f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
         )
-    door = Door(memory.store, local=None if needs_keys else local)
+    door = Door(memory.store, local=None if found.needs_keys else local)
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
@@ -136,6 +141,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, needs_
         recorder=recorder,
         tenant=memory.name,
         aliases=found.aliases,
+        builds=builds,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)
@@ -158,9 +164,17 @@ def asked(
     return configured(file=held, path=str(path), environment=environment, given=given), path
 
 
+def builds_lines(settings: Settings) -> bool:
+    """Return whether lines of trees may be built where they are looked at: no model, nor a program, is set to do that."""
+    try:
+        return models.compactor_settings(settings).name == EXTRACTIVE
+    except Mistake:  # whoever runs it is told
+        return False
+
+
 def from_environment() -> Front:
     """Return the proxy that the environment and its file of settings ask for, and begin its lines of the log."""
     settings = config.settings()
     found, _ = asked(settings)
     lines.begin_in_a_server(found.proxy.server.log_level, found.proxy.server.log_format)
-    return running(found, lambda: opening.opened(settings, create=True))
+    return running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))

@@ -39,7 +39,7 @@ from everlog.surfaces.proxy.recording.telling import told
 from everlog.surfaces.proxy.recording.terminal import Terminal, begins_as_stream
 from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
-from everlog.surfaces.proxy.relay.hearing import NOT_KEPT
+from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -47,8 +47,6 @@ log = logging.getLogger(__name__)
 
 WAITING = 256
 """Requests and answers that are parsed, placed or kept at this moment, or wait for it; with more, no exchange is heard."""
-
-HINT = (b"x-everlog-hint", b"a history without its beginning is a new thread; X-Everlog-Session-ID says whose it is")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +184,7 @@ class Exchange:
 
     def said(self) -> Headers:
         """Return what is known by now of where the request belongs, and of whether it can be kept."""
-        return ((b"x-everlog-request-id", self.id.encode()), *self._said())
+        return ((REQUEST_ID, self.id.encode()), *self._said())
 
     def _said(self) -> Headers:
         if self._is_too_much:
@@ -267,8 +265,7 @@ class Exchange:
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
-        hint = (HINT,) if placed.is_unproven else ()
-        self._known = (*hint, *(told(request, placed) if self._controls.tells else ()))
+        self._known = told(request, placed, all_of_it=self._controls.tells)
         is_stored = self._format.name == "responses" and body.get("store") is not False
         return Heard(request=request, presence=presence, is_stored=is_stored)
 

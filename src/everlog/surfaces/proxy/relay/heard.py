@@ -12,7 +12,7 @@ from typing import Any, Literal
 from everlog.access import Principal
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.relay.encodings import Decoder
-from everlog.surfaces.proxy.relay.hearing import DEGRADED, LATE, NOT_KEPT, Ear, Ears
+from everlog.surfaces.proxy.relay.hearing import DEGRADED, LATE, NOT_KEPT, REQUEST_ID, Ear, Ears
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,12 @@ class Hearing:
     def is_heard(self) -> bool:
         """Whether somebody listens, who may hold the answer."""
         return self._ear is not None
+
+    @property
+    def request_id(self) -> str | None:
+        """Our id of the request; None where nobody listens."""
+        found = next(values(self.said(), REQUEST_ID), None)
+        return None if found is None else found.decode()
 
     def head(self, status: int, headers: Headers) -> None:
         """Tell how the answer begins."""

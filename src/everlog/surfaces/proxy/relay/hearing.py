@@ -16,6 +16,7 @@ from everlog.surfaces.proxy.settings.options import Target
 HOLD_S = 0.25
 """How long the last bytes of an answer wait for `commit`, in seconds."""
 
+REQUEST_ID = b"x-everlog-request-id"
 DEGRADED = b"x-everlog-degraded"
 NOT_KEPT: Headers = ((DEGRADED, b"record"),)
 """It is not kept."""

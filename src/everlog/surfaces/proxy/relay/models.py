@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from everlog.errors import ConnectionFailed, ProviderTrouble
+from everlog.errors import ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, answer
-from everlog.surfaces.proxy.faults import JSON_TYPE, of_upstream
+from everlog.surfaces.proxy.faults import JSON_TYPE, of_upstream, unlisted
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.relay.relaying import Caller, Relay
 from everlog.surfaces.proxy.relay.upstreams import Upstreams, merged
@@ -31,7 +31,12 @@ async def list_models(incoming: Incoming, upstreams: Upstreams, relay: Relay, ca
     found = [(target, body) for target, body in zip(upstreams.targets, bodies, strict=True) if isinstance(body, bytes)]
     if not found:
         error = next(body for body in bodies if not isinstance(body, bytes))
-        status, headers, said = of_upstream(error, upstreams.targets[0].name, is_anthropic=caller.is_anthropic)
+        name = upstreams.targets[0].name
+        status, headers, said = (
+            unlisted(error, name, is_anthropic=caller.is_anthropic)
+            if isinstance(error, int)
+            else of_upstream(error, name, is_anthropic=caller.is_anthropic)
+        )
         await answer(caller.send, status, (*headers, *caller.headers), said)
         return
     missing = [
@@ -41,15 +46,15 @@ async def list_models(incoming: Incoming, upstreams: Upstreams, relay: Relay, ca
     await answer(caller.send, 200, (JSON_TYPE, *caller.headers, *more), merged(found, upstreams))
 
 
-async def _listed(incoming: Incoming, target: Target, relay: Relay, caller: Caller) -> bytes | ProviderTrouble:
-    """Return the list of one upstream as it sends it, or why there is none."""
+async def _listed(incoming: Incoming, target: Target, relay: Relay, caller: Caller) -> bytes | ProviderTrouble | int:
+    """Return the list of one upstream as it sends it, or why there is none: its trouble, or the status of its refusal."""
     headers = tuple((name, value) for name, value in incoming.headers if name != b"accept-encoding")
     plain = replace(incoming, headers=(*headers, (b"accept-encoding", b"identity")))
     try:
         coming = await relay.upstream.send(relay.outgoing(plain, target, None, caller))
         try:
             if coming.status != 200:
-                return ConnectionFailed(f"its models cannot be listed (status {coming.status})")
+                return coming.status
             body = b""
             while len(body) <= LARGEST and (data := await coming.read()):
                 body += data

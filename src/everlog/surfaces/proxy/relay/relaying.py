@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from everlog.access import LOOPBACK, Principal
-from everlog.errors import EverlogError, Mistake, ProviderTimeout, ProviderTrouble
+from everlog.chat.places import reason_of
+from everlog.errors import EverlogError, Mistake, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Message, Receive, Send, Upload, answer, begin, end, go_on
-from everlog.surfaces.proxy.faults import fault, of_upstream
+from everlog.surfaces.proxy.faults import code_of, fault, of_upstream
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.relay.headers import coming_down, going_up, is_event_stream
 from everlog.surfaces.proxy.relay.heard import Duties, Hearing
-from everlog.surfaces.proxy.relay.hearing import Ears, Memory
+from everlog.surfaces.proxy.relay.hearing import REQUEST_ID, Ears, Memory
 from everlog.surfaces.proxy.relay.translated import COUNTS, Restore, estimated, is_foreign, translated
 from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.relay.upstreams import address
@@ -99,7 +100,8 @@ class Relay:
             async with Leaving(caller.receive):
                 await self._exchange(upstream, outgoing, target, hearing, caller)
         except Left:
-            self._count("client_left", target)
+            self._duties.counts["client_left"] += 1
+            log.info("a client left", extra={"upstream": target.name, "request_id": hearing.request_id})
             hearing.leave("client")
         except asyncio.CancelledError:
             hearing.leave("client")
@@ -126,10 +128,12 @@ class Relay:
         try:
             coming = await upstream.send(outgoing)
         except ProviderTrouble as error:
-            self._count("upstream_timeout" if isinstance(error, ProviderTimeout) else "upstream_failed", target)
+            request = hearing.request_id
+            self._failed(code_of(error), target, error, request)
             hearing.leave("upstream")
-            status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic)
-            await answer(caller.send, status, (*headers, *caller.headers), body)
+            status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic, request=request)
+            more = () if request is None else ((REQUEST_ID, request.encode()),)
+            await answer(caller.send, status, (*headers, *more, *caller.headers), body)
             return
         heard = tuple((name.lower(), value) for name, value in coming.headers)
         is_stream = is_event_stream(heard)
@@ -143,8 +147,7 @@ class Relay:
                 await head.begin()
             await _pass(coming, hearing, caller.send if is_begun else head.send)
         except ProviderTrouble as error:
-            self._count("upstream_broke_off", target)
-            log.info("an answer broke off", extra={"upstream": target.name, "error": type(error).__name__})
+            self._failed("upstream_broke_off", target, error, hearing.request_id)
             await head.begin()
             if held := hearing.release():
                 await go_on(caller.send, held)
@@ -152,9 +155,12 @@ class Relay:
         finally:
             coming.close()
 
-    def _count(self, event: str, target: Target) -> None:
+    def _failed(self, event: str, target: Target, error: ProviderTrouble, request: str | None) -> None:
+        """Count and log that an upstream gave no whole answer."""
         self._duties.counts[event] += 1
-        log.info("no whole answer", extra={"event": event, "upstream": target.name})
+        reason = reason_of(error) or type(error).__name__
+        facts = {"event": event, "upstream": target.name, "reason": reason, "request_id": request}
+        log.warning("no whole answer", extra=facts)
 
 
 class _Head:

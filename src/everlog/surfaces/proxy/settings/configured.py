@@ -77,6 +77,16 @@ class Configured:
         return self.proxy.server.host in LOOPBACK
 
     @property
+    def needs_keys(self) -> bool:
+        """Whether nobody gets in without a key."""
+        return self.proxy.keys.required or not self.is_local
+
+    @property
+    def needs_database(self) -> bool:
+        """Whether there is anything to keep, or to look up."""
+        return self.mode != "off" or self.needs_keys
+
+    @property
     def mode(self) -> str:
         """What is kept: `off` or `record`."""
         return self.proxy.memory.mode if self.proxy.memory.enabled else "off"

@@ -1,0 +1,49 @@
+"""What `everlog serve` says first: where the data is, to whom words go, and who gets in."""
+
+from pathlib import Path
+
+from everlog.surfaces import config
+from everlog.surfaces.cli.startup import started
+from everlog.surfaces.proxy.settings.configured import configured
+
+FILE = {
+    "upstream": {"base_url": "https://ann:secret@api.example:8443/v1", "api_key": "sk-secret"},
+    "upstreams": [{"name": "claude", "base_url": "https://api.anthropic.com", "models": ["claude-*"]}],
+}
+
+
+def told(*, file=FILE, environment=None, path=Path("everlog.yaml"), database="talks.db"):
+    found = configured(file=file, environment=environment or {})
+    settings = config.settings(database=database, environment={})
+    return started("http://127.0.0.1:8788", found, path, settings)
+
+
+def test_it_names_hosts_mode_the_whole_path_of_the_database_the_settings_and_the_need_of_keys():
+    assert list(told().lines()) == [
+        "http://127.0.0.1:8788/v1 is the base URL for clients; http://127.0.0.1:8788 for those of Anthropic",
+        "models    api.example:8443 (default); api.anthropic.com (claude) for claude-*",
+        "mode      record: each conversation is kept",
+        f"database  {Path.cwd() / 'talks.db'}",
+        f"settings  {Path.cwd() / 'everlog.yaml'}",
+        "keys      not needed on this machine",
+        "look      http://127.0.0.1:8788/everlog/v1",
+    ]
+
+
+def test_the_same_is_there_for_programs_and_no_secret_is():
+    found = told(database="postgresql://ada:s3cret@db.example/chats", path=None).document()
+    assert found["base_url"] == "http://127.0.0.1:8788/v1"
+    assert (found["mode"], found["settings"], found["needs_keys"]) == ("record", None, False)
+    assert found["database"] == "postgresql://ada@db.example/chats"
+    assert [one["host"] for one in found["upstreams"]] == ["api.example:8443", "api.anthropic.com"]
+    assert "secret" not in str(found)
+    assert "s3cret" not in str(found)
+
+
+def test_with_nothing_kept_there_is_no_database_and_elsewhere_keys_are_needed():
+    off = told(environment={"EVERLOG_MODE": "off"})
+    assert "database  none" in list(off.lines())
+    assert "look" not in " ".join(off.lines()).split()
+    away = told(environment={"EVERLOG_MODE": "off", "EVERLOG_HOST": "0.0.0.0"})
+    assert away.needs_keys
+    assert away.database is not None
