@@ -1,6 +1,7 @@
 """What is killed in `test_crash_keys.py`: keys of callers are made, used, revoked and erased, again after each death."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,9 @@ from everlog import open as open_log
 from everlog.access import Requested
 
 DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+OLD = "1" * 32
+"""Id of a request that is forgotten again."""
+
 NAMES = {"laptop": None, "phone": "u9"}
 """Names of keys, and whose each is."""
 
@@ -38,6 +42,9 @@ def live(folder: Path) -> None:
         was = Requested(id="0" * 32, key="ab", at=DAY, protocol="responses", status=200, decision="nothing")
         home.store.write(home.name, partial(access.note, requested=was), name="record.note")
         tell(folder, "noted")
+        home.store.write(home.name, partial(access.note, requested=replace(was, id=OLD)), name="record.note")
+        home.store.write(home.name, partial(access.forget, ids=[OLD]), name="record.prune")
+        tell(folder, "forgotten")
         for key in home.store.read(home.name, access.keys):
             if key.name == "laptop" and key.revoked_at is None:
                 home.store.write(home.name, partial(access.revoke, named=key.id), name="keys.revoke")

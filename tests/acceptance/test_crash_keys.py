@@ -8,7 +8,7 @@ from everlog import open as open_log
 from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_keys_script as script
 
-WITH_KEYS = {"keys.create", "keys.revoke", "erase.keys", "record.note"}
+WITH_KEYS = {"keys.create", "keys.revoke", "erase.keys", "record.note", "record.prune"}
 """Every unit of work of keys that this script is killed in."""
 
 
@@ -41,3 +41,5 @@ def look(folder: Path) -> None:
                 assert found != "unknown"
         noted = home.store.read(home.name, partial(access.asked, id_="0" * 32))
         assert (noted is not None) or "noted" not in told
+        if told and told[-1] in {"forgotten", "revoked", "erased"}:
+            assert home.store.read(home.name, partial(access.asked, id_=script.OLD)) is None

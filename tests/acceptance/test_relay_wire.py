@@ -251,7 +251,10 @@ def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path):
         capture_output=True,
         text=True,
     )
-    assert (run.returncode, run.stderr) == (2, "everlog: `everlog serve` needs more: pip install 'everlog[server]'\n")
+    assert (run.returncode, run.stderr) == (
+        2,
+        "everlog: `everlog serve` needs more: pip install 'everlog[server]', or from a clone '.[server]'\n",
+    )
 
 
 def test_any_asgi_server_runs_the_proxy_of_the_environment(server: Lines, tmp_path: Path):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.cli import ENVIRONMENT, PROGRAM
+from tests.acceptance.proxies import UPSTREAM
 
 START_S = 60
 STOP_S = 60
@@ -58,8 +59,8 @@ class Server:
 
     @property
     def said(self) -> str:
-        """What it wrote to standard error."""
-        return self._errors.read_text()
+        """What it wrote to standard error, but for what its upstream did."""
+        return "\n".join(line for line in self._errors.read_text().splitlines() if UPSTREAM not in line)
 
     async def start(self) -> None:
         """Start it, and wait until it takes requests."""
