@@ -147,6 +147,7 @@ def test_nothing_asked_is_answered_with_ways_to_begin(everlog: Everlog):
     hello = everlog.good().text
     assert [line.split()[1] for line in hello.splitlines() if line.startswith("  everlog")] == [
         "import",
+        "serve",
         "chat",
         "threads",
         "view",
