@@ -131,7 +131,8 @@ class Door:
             if self._local is None:
                 said = f"A key of Everlog is needed ({PREFIX}…), as X-Everlog-Key or as the key of your client."
                 return Refusal(status=401, code="everlog_key_missing", message=said)
-            return Admitted(principal=replace(self._local, user=user, project=project))
+            is_anybody = user is None and project is None
+            return Admitted(principal=self._local if is_anybody else replace(self._local, user=user, project=project))
         token = parse(found.text)
         key = "unknown" if token is None else await self._recognised(token)
         if isinstance(key, Refusal):

@@ -148,12 +148,12 @@ class App:
         is_upgrade = (head.header(b"upgrade") or b"").lower() == b"websocket"
         has_version = head.header(b"anthropic-version") is not None
         way = route(head.method, head.path, is_anthropic=has_version, is_upgrade=is_upgrade)
-        caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic)
         page = crossing.allowed(head, self.options.origins, is_open=self._door.is_open)
         if isinstance(page, crossing.Strange):
+            caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic)
             await _refuse(caller, 403, page.message, page.code)
             return
-        caller = replace(caller, headers=page)
+        caller = Caller(receive=receive, send=send, is_anthropic=way.is_anthropic, headers=page)
         if way.kind in ANSWERED:
             await _answer_here(way.kind, head, caller)
             return
@@ -173,10 +173,11 @@ class App:
             said = f"The body is larger than {self.options.body_bytes} bytes; `body_bytes` of the proxy sets the limit."
             await _refuse(caller, 413, said, "body_too_large", (b"connection", b"close"))
             return
-        caller = replace(caller, principal=admitted.principal, spent=admitted.spent)
+        if admitted.principal is not caller.principal or admitted.spent:
+            caller = replace(caller, principal=admitted.principal, spent=admitted.spent)
         if isinstance(body, Upload):
             caller = replace(caller, receive=body.receive, upload=body)
-        incoming = replace(head, body=body if isinstance(body, bytes) else b"")
+        incoming = head.with_body(body if isinstance(body, bytes) else b"")
         if self.options.forward_to_headroom:
             caller = replace(caller, upward=await self._upward(incoming, admitted.principal))
         await self._relay(way, incoming, caller)

@@ -8,6 +8,7 @@ for, the proxy answers only under names that no site can have.
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from everlog.surfaces.proxy.incoming import Headers, Incoming
@@ -56,6 +57,7 @@ def allowed(incoming: Incoming, origins: tuple[str, ...], *, is_open: bool) -> H
     return (allows, (b"access-control-expose-headers", b"*"), (b"vary", b"origin"))
 
 
+@lru_cache(maxsize=256)
 def _is_private(host: bytes, origins: tuple[str, ...]) -> bool:
     """Return whether no site can have this name: an address, a name without a dot, a reserved or a named one."""
     name = _hostname(_split(f"//{host.decode('latin-1')}"))

@@ -23,6 +23,10 @@ class Incoming:
         """Return the first value of a header; None where there is none."""
         return next(values(self.headers, name), None)
 
+    def with_body(self, body: bytes) -> "Incoming":
+        """Return the request with its body, when that has come."""
+        return Incoming(method=self.method, path=self.path, query=self.query, headers=self.headers, body=body)
+
 
 def values(headers: Headers, name: bytes) -> Iterator[bytes]:
     """Yield all values of a header."""

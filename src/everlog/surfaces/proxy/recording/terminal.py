@@ -9,7 +9,8 @@ import re
 
 from everlog.protocols.sse import BOM
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_END = re.compile(b"|".join(_ENDS))
 
 _RESPONSE = rb"response\.(?:completed|incomplete|failed|cancelled)"
 
@@ -40,6 +41,7 @@ class Terminal:
         self._tail = b"\n\n"  # where nothing came before, a line begins
         self._is_open = False
         """Whether the frame has begun, but not come to its end."""
+        self._has_names = protocol != "chat_completions"
         self._is_named = False
         """Whether the frame that comes now has a line that names its event: then nothing in its data does."""
         self.is_reached = False
@@ -49,22 +51,26 @@ class Terminal:
     def feed(self, data: bytes) -> int:
         """Take in the next bytes; return how many of them are before the last frame."""
         window = self._tail + data
+        if not (self._is_open or self.is_reached or self._has_names) and self._sign.search(window) is None:
+            self._tail = window[-TAIL:]  # most pieces of most streams
+            return len(data)
         free, searched = (0, 0) if self.is_reached else self._before(window, len(data))
         if self.is_reached and not self.is_whole:
             self.is_whole = self._last is None or self._last.search(window, searched) is not None
-        self._is_named = self._names(window, len(window))
+        if self._has_names:
+            self._is_named = self._names(window, len(window))
         self._tail = window[-TAIL:]
         return free
 
     def _names(self, window: bytes, place: int) -> bool:
         """Return whether the frame in which a place of the window is has a line that names its event."""
-        begin = max((end.end() for end in _END.finditer(window, 0, place)), default=None)
-        return self._is_named if begin is None else window[begin:place].lstrip(b"\r\n").startswith(b"event:")
+        begin = max(window.rfind(end, 0, place) for end in _ENDS)
+        return self._is_named if begin < 0 else window[begin:place].lstrip(b"\r\n").startswith(b"event:")
 
     def _found(self, window: bytes) -> re.Match[bytes] | None:
         """Return the first sign that is one: in a frame with a name, that name."""
         for found in self._sign.finditer(window):
-            if found[0][:1] in b"\r\n" or not self._names(window, found.start() + 1):
+            if not self._has_names or found[0][:1] in b"\r\n" or not self._names(window, found.start() + 1):
                 return found
         return None
 

@@ -63,7 +63,9 @@ def coming_down(
         has_body: whether the status lets the answer have one; its length is that of another answer else.
     """
     lowered = tuple((name.lower(), value) for name, value in headers)
-    dropped = NOT_DOWN | _named(lowered) | (frozenset() if has_body else {b"content-length"})
+    dropped = NOT_DOWN
+    if (named := _named(lowered)) or not has_body:
+        dropped = dropped | named | (set() if has_body else {b"content-length"})
     kept = [
         (name, value)
         for name, value in lowered

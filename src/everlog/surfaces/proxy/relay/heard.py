@@ -157,6 +157,8 @@ class Hearing:
         if self._ear is None:
             return len(data)
         try:
+            if self._decoder.is_plain:
+                return max(0, self._ear.piece(data))
             decoded = self._decoder.feed(data)
             if not (decoded and self._decoder.reads):
                 return len(data)
@@ -164,8 +166,6 @@ class Hearing:
         except Exception as error:  # noqa: BLE001 -- the edge: an ear never breaks an answer
             self._drop("piece", error)
             return len(data)
-        if self._decoder.is_plain:
-            return free
         return len(data) if free >= len(decoded) else 0
 
     def keep(self) -> None:
