@@ -370,6 +370,18 @@ def test_certificates_are_checked(tmp_path: Path):
             playing(server.url, ask)
 
 
+def test_a_connection_over_tls_is_kept_whatever_tls_itself_has_to_say(tmp_path: Path):
+    """A server sends tickets behind the handshake, which nobody asked for and which are no answer."""
+
+    async def twice(upstream: HTTPUpstream, url: str) -> list[bytes]:
+        return [await ask(upstream, url), await ask(upstream, url)]
+
+    tls, trusted = certificate(tmp_path)
+    with RawServer(answering(b"ok"), tls) as server:
+        assert playing(server.url, twice, trusted=trusted) == [b"ok", b"ok"]
+        assert server.connections == 1
+
+
 def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch):
     with RawServer(answering(b"by proxy")) as between:
         monkeypatch.setenv("http_proxy", between.url.removesuffix("/v1"))

@@ -277,7 +277,7 @@ class _Pool(aiohttp.TCPConnector):
         self._lines: WeakKeyDictionary[asyncio.Protocol, _Line] = WeakKeyDictionary()
 
     async def connect(self, *args: Any, **options: Any) -> Any:
-        while _is_spoilt(connection := await super().connect(*args, **options)):
+        while self._was_used(connection := await super().connect(*args, **options)) and _is_spoilt(connection):
             connection.close()
         assert connection.protocol is not None, "it was just taken"
         now = time.monotonic()
@@ -286,12 +286,17 @@ class _Pool(aiohttp.TCPConnector):
         _line.set(line)
         return connection
 
+    def _was_used(self, connection: Connection) -> bool:
+        return connection.protocol is None or connection.protocol in self._lines
+
 
 def _is_spoilt(connection: Connection) -> bool:
     """Return whether what comes next on a connection would not be the answer to the next request: more came, or its end."""
     transport = connection.transport
     if connection.protocol is None or transport is None or connection.protocol.should_close:
         return True
+    if transport.get_extra_info("sslcontext") is not None:
+        return False  # what TLS itself has to say, such as tickets, comes at any time; an answer would be known by now
     waiting = select.poll()
     waiting.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(waiting.poll(0))
