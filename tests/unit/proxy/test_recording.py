@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 import weakref
 import zlib
+from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -108,9 +109,12 @@ def test_a_history_is_let_go_in_a_thread_and_not_on_the_event_loop(recorder):
 
     async def exchange() -> None:
         ear = recorder.listen(asked("anthropic", "Hello"), "anthropic")
-        heard = await asyncio.wrap_future(ear._heard)
-        weakref.finalize(heard.presence, lambda: threads.append(threading.current_thread().name))
-        del heard
+
+        def name() -> None:
+            threads.append(threading.current_thread().name)
+
+        ear._heard.add_done_callback(lambda done: weakref.finalize(done.result().presence, name))
+        await asyncio.to_thread(wait, (ear._heard,))  # and nothing on the event loop has it
         ear.head(200, JSON)
         ear.piece(json.dumps(body_of(Answer(text="Hi"), "anthropic", "m")).encode())
         await ear.commit()
