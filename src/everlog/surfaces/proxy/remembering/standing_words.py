@@ -82,7 +82,7 @@ def _ended(wire: Wire, body: Record, words: str) -> Record:
         return {**body, wire.field: _in_field(wire, [body.get(wire.field), words])}
     if not has_front:
         return {**body, wire.said: [{"role": "system", "content": words}, *items]}
-    return {**body, wire.said: [_with(items[0], _joined(wire, [_content(items[0]), words])), *items[1:]]}
+    return {**body, wire.said: [_with(items[0], joined(wire, [_content(items[0]), words])), *items[1:]]}
 
 
 def _merged(wire: Wire, body: Record) -> Record:
@@ -95,7 +95,7 @@ def _merged(wire: Wire, body: Record) -> Record:
     said = [field, *map(_content, items[:front])]
     if wire.field is not None and (wire.is_blocks or _is_said(field)):
         return {**body, wire.field: _in_field(wire, said), wire.said: rest}
-    return {**body, wire.said: [{**record(items[0]), "role": "system", "content": _joined(wire, said)}, *rest]}
+    return {**body, wire.said: [{**record(items[0]), "role": "system", "content": joined(wire, said)}, *rest]}
 
 
 def _unsystematic(wire: Wire, body: Record) -> Record:
@@ -108,9 +108,9 @@ def _unsystematic(wire: Wire, body: Record) -> Record:
     said = [field, *map(_content, items[:front])]
     first = next((n for n, item in enumerate(rest) if _shows(item)), None)
     if first is None:
-        rest = [{"role": "user", "content": _joined(wire, said)}, *rest]
+        rest = [{"role": "user", "content": joined(wire, said)}, *rest]
     else:
-        rest[first] = _with(rest[first], _joined(wire, [*said, _content(rest[first])]))
+        rest[first] = _with(rest[first], joined(wire, [*said, _content(rest[first])]))
     return {**{name: value for name, value in body.items() if name != wire.field}, wire.said: rest}
 
 
@@ -159,7 +159,7 @@ def _in_field(wire: Wire, contents: Sequence[JSON]) -> JSON:
     return "\n\n".join(string(record(part).get("text")) for part in _parts(wire, contents))
 
 
-def _joined(wire: Wire, contents: Sequence[JSON]) -> JSON:
+def joined(wire: Wire, contents: Sequence[JSON]) -> JSON:
     """Return what contents say together: a text if all of them are texts, else parts."""
     said = [one for one in contents if _is_said(one)]
     texts = [one for one in said if isinstance(one, str)]
