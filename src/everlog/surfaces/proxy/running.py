@@ -49,7 +49,8 @@ class Keeping:
     """The recorder, for each exchange in the name of who asks."""
 
     recorder: Recorder
-    remembering: Remembering
+    remembering: Remembering | None = None
+    """What makes requests of requests; None where nobody does."""
 
     def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
@@ -68,7 +69,7 @@ class Keeping:
 
     def remembers(self, incoming: Incoming, protocol: str | None, principal: Principal) -> bool:
         """Whether another request may be made of one; see `hearing.Memory`."""
-        if protocol is None or incoming.method != "POST" or not self.recorder.keeps:
+        if self.remembering is None or protocol is None or incoming.method != "POST" or not self.recorder.keeps:
             return False
         return self.remembering.wanted(incoming, principal).mode in ("rolling", "tree")
 
@@ -76,6 +77,8 @@ class Keeping:
         self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
     ) -> Coming:
         """Ask an upstream; see `hearing.Memory`."""
+        if self.remembering is None:
+            return await way.send()
         return await self.remembering.ask(ear, incoming, protocol, principal, target, way)
 
     def restore(

@@ -100,4 +100,4 @@ class Builder:
             run(self._store, due.tenant, due.thread, memory, self._compactor, options=SPARING, stop=stop)
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
             self.failures += 1
-            log.warning("lines could not be built", extra={"error": type(error).__name__, "thread_id": due.thread})
+            log.warning("lines could not be built", extra={"error": type(error).__name__})

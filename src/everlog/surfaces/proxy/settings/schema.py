@@ -54,7 +54,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     """What is kept and shown; the numbers are about facts."""
 
     enabled: bool = True
-    mode: Literal["off", "record", "rolling", "tree"] = "tree"
+    mode: Literal["off", "record", "rolling", "tree"] = "record"
     budget_tokens: int = 20_000
     database_path: str = "everlog.db"
     tenant: str = "default"
