@@ -34,6 +34,7 @@ from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
 from everlog.surfaces.proxy.relay.translated import COUNTS
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -118,6 +119,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
             f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
         )
     door = Door(memory.store, local=None if found.needs_keys else local)
+    watch = Watch()
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
@@ -126,6 +128,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         aliases=found.aliases,
         keeps=found.mode == "record",
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
+        watch=watch,
     )
 
     def close() -> None:
@@ -142,6 +145,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         tenant=memory.name,
         aliases=found.aliases,
         builds=builds,
+        watch=watch,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)
