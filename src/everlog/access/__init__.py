@@ -7,7 +7,18 @@ it is looked up within it. It knows neither conversations nor HTTP.
 from everlog.access.keys import Key, Limits, NewKey, Role, create, forget_user, keys, recognise, revoke
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
-from everlog.access.requests import Requested, asked, asked_by, forget, note, oldest, surplus, upstream_of
+from everlog.access.requests import (
+    ModelUse,
+    Requested,
+    asked,
+    asked_by,
+    by_model,
+    forget,
+    note,
+    oldest,
+    surplus,
+    upstream_of,
+)
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -16,6 +27,7 @@ __all__ = [
     "PREFIX",
     "Key",
     "Limits",
+    "ModelUse",
     "NewKey",
     "Pace",
     "Principal",
@@ -25,6 +37,7 @@ __all__ = [
     "Used",
     "asked",
     "asked_by",
+    "by_model",
     "create",
     "exceeded",
     "forget",

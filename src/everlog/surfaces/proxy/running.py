@@ -38,6 +38,7 @@ from everlog.surfaces.proxy.relay.translated import COUNTS
 from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.remembering import Remembering
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -143,6 +144,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
             f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
         )
     door = Door(memory.store, local=None if found.needs_keys else local)
+    watch = Watch()
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
@@ -151,6 +153,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         aliases=found.aliases,
         keeps=found.mode != "off",
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
+        watch=watch,
     )
 
     builder = Builder(memory.store, compactor)
@@ -170,6 +173,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         tenant=memory.name,
         aliases=found.aliases,
         builds=getattr(compactor, "inline", False),
+        watch=watch,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)

@@ -19,7 +19,7 @@ from everlog import access
 from everlog.access import Requested
 from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
-from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.presence import Placed, Presence
 from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
 from everlog.errors import Busy, Erased
 from everlog.log import TurnState
@@ -43,6 +43,7 @@ from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class Recorder:
         keeps: bool = True,
         noted: Callable[[Requested], None] | None = None,
         pruning: Pruning | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """Begin to record.
 
@@ -111,6 +113,7 @@ class Recorder:
             keeps: whether exchanges are kept; if not, only what was used under keys is.
             noted: told what each request was, in a thread, when all is done.
             pruning: forgets what old requests were.
+            watch: sees requests go up.
         """
         self.store = store
         self.redact = redacting(redact)
@@ -120,6 +123,7 @@ class Recorder:
         of them whose request or answer came in a form that is not known."""
         self.noted = noted
         self.pruning = pruning or Pruning()
+        self.watch = watch or Watch()
         self.keeps = keeps
         self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
@@ -323,10 +327,27 @@ class Exchange:
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
         self._known = told(request, placed, all_of_it=self._controls.tells)
+        if not self.remembers:
+            self._known = (*self._known, *self._watched(request, placed, body))
         is_stored = self._format.name == "responses" and body.get("store") is not False
         if not self.remembers:
             body, history = {}, ()
         return Heard(request=request, presence=presence, is_stored=is_stored, body=body, history=history)
+
+    def _watched(self, request: Request, placed: Placed, body: Record) -> Headers:
+        """Return what the answer tells of the prefix of a request that goes up as it came."""
+        if request.is_side:
+            return ()
+        known = placed.thread if placed.forks_at is None else None
+        prefix = self._recorder.watch.sent(
+            self._format.name,
+            body,
+            tenant=self._tenant,
+            thread=None if known is None else known.id,
+            consumer=request.model or "",
+            mode="record",
+        )
+        return () if prefix is None else prefix.said(all_of_it=self._controls.tells)
 
     def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
