@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -19,22 +18,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import everlog
-from everlog import access
-from everlog.conversation.alignment.values import Caller
-from everlog.surfaces.proxy.admission import Door
-from everlog.surfaces.proxy.application import App
-from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.upstream import Outgoing
-from everlog.surfaces.proxy.running import Keeping
-from everlog.surfaces.proxy.settings.options import Options, Target
 from everlog.testing.upstream import Answer, Manner
 from everlog.testing.upstream.answers import body_of
 from everlog.testing.upstream.streams import events_of
-from tests.unit.proxy import wire
-from tests.unit.proxy.wire import BASE, JSON_HEAD, STREAM_HEAD, Coming
+from tests.acceptance.inside import PATHS, Inside, protocol_of
+from tests.unit.proxy.wire import JSON_HEAD, STREAM_HEAD, Coming
 
-PATHS = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}
 PEOPLE = ("ann", "bob", "eve")
 """The first two behind one key."""
 WORD = re.compile(r"\b(?:ann|bob|eve)\d+\b")
@@ -89,15 +79,8 @@ class Person:
 class Table:
     """All of them, before one proxy."""
 
-    def __init__(self, home: everlog.Everlog) -> None:
-        self.home = home
-        self.upstream = wire.Upstream(self.answer)
-        recorder = Recorder(home.store, tenant="default", caller=Caller(), redact=home.redact)
-        keeping = Keeping(recorder)
-        options = Options(targets=(Target(base_url=BASE),), mode="record")
-        door = Door(home.store, local=None)
-        self.app = App(options, upstream=self.upstream, ears=keeping, door=door, memory=keeping, hold_s=20)
-        self.recorder = recorder
+    def __init__(self) -> None:
+        self.proxy = Inside(":memory:", self.answer, needs_keys=True)
         self.numbers = count()
         self.asker = Person("nobody")
         self.step: Step | None = None
@@ -105,10 +88,6 @@ class Table:
         """Words that went up for somebody who does not know them."""
         self.remembered = 0
         """How many requests went up with memory in them."""
-
-    def key(self) -> str:
-        made = self.home.store.write("default", partial(access.create), name="test")
-        return made.token
 
     def words(self, who: Person, many: int = LONG_WORDS) -> str:
         """Return words of somebody that nobody said before."""
@@ -121,8 +100,9 @@ class Table:
         assert isinstance(outgoing.body, bytes)
         self.strange |= set(WORD.findall(outgoing.body.decode())) - self.asker.known
         body = json.loads(outgoing.body)
-        protocol = next(name for name, path in PATHS.items() if outgoing.url.endswith(path.removeprefix("/v1")))
-        return _coming(self._said(body), protocol, next(self.numbers), is_stream=body.get("stream") is True)
+        return _coming(
+            self._said(body), protocol_of(outgoing), next(self.numbers), is_stream=body.get("stream") is True
+        )
 
     def _said(self, body: dict[str, Any]) -> Answer:
         assert self.step is not None
@@ -147,7 +127,7 @@ class Talk:
 
     def __init__(self, table: Table, protocol: str, *, has_ids: bool) -> None:
         self.table, self.protocol, self.has_ids = table, protocol, has_ids
-        family, strange = table.key(), table.key()
+        family, strange = table.proxy.key(), table.proxy.key()
         self.keys = {"ann": family, "bob": family, "eve": strange}
         self.people = {name: Person(name) for name in PEOPLE}
         self.number = next(table.numbers)
@@ -205,15 +185,12 @@ class Talk:
         place = "input" if self.protocol == "responses" else "messages"
         body = {"model": "m", place: list(sent), "stream": step.stream, "max_tokens": 1000, **more}
         headers = {"authorization": f"Bearer {self.keys[me.name]}", "x-everlog-budget": BUDGET}
-        headers["x-everlog-mode"] = "tree"
         if self.has_ids or step.act == "steal" or step.n == 0:
             headers["x-everlog-session-id"] = f"{session}-{self.number}"
         if self.has_ids:
             headers["x-everlog-user-id"] = me.name
         table.asker, table.step, table.strange = me, step, set()
-        given = tuple((name.encode(), value.encode()) for name, value in headers.items())
-        client = wire.Client(path=PATHS[self.protocol], headers=given, pieces=(json.dumps(body).encode(),))
-        await client.ask(table.app)
+        client = await table.proxy.ask(self.protocol, json.dumps(body).encode(), headers)
         assert not table.strange, f"{me.name} was given words of another"
         assert client.status == 200, client.body
         said = client.body.decode()
@@ -250,11 +227,9 @@ def _interleave(table: Table, runner: asyncio.Runner, protocol: str, plan: Seque
 
 @pytest.fixture(scope="module")
 def table(runner: asyncio.Runner) -> Iterator[Table]:
-    with everlog.open(":memory:") as home:
-        table = Table(home)
-        yield table
-        runner.run(table.app.stop())
-        table.recorder.close()
+    table = Table()
+    yield table
+    runner.run(table.proxy.stop())
 
 
 def _proven(table: Table, runner: asyncio.Runner, examples: int, *, has_ids: bool) -> None:
