@@ -27,6 +27,7 @@ from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
+from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.pruning import Pruning
@@ -34,6 +35,7 @@ from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear
 from everlog.surfaces.proxy.relay.translated import COUNTS
+from everlog.surfaces.proxy.remembering.wanted import wanted
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -45,6 +47,7 @@ class Keeping:
     """The recorder, for each exchange in the name of who asks."""
 
     recorder: Recorder
+    options: Options
 
     def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
@@ -52,8 +55,14 @@ class Keeping:
             is_counted = principal.key is not None and incoming.method == "POST" and incoming.path not in COUNTS
             key = principal.key or ""
             return Tally(self.recorder, incoming, tenant=principal.tenant, key=key) if is_counted else None
+        mode = wanted(Controls.of(incoming.headers), principal, self.options).mode
         return self.recorder.listen_for(
-            incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
+            incoming,
+            protocol,
+            tenant=principal.tenant,
+            caller=_caller(principal),
+            target=target,
+            keeps=mode != "off",
         )
 
     def restore(
@@ -124,7 +133,6 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         caller=Caller(is_one_person=local.one_person),
         redact=memory.redact,
         aliases=found.aliases,
-        keeps=found.mode == "record",
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
     )
 
@@ -132,7 +140,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         recorder.close()
         memory.close()
 
-    keeping = Keeping(recorder)
+    keeping = Keeping(recorder, options)
     app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
