@@ -95,7 +95,6 @@ class Recorder:
         aliases: Mapping[str, Sequence[str]] | None = None,
         waiting: int = WAITING,
         held_bytes: int = MOST_HELD,
-        keeps: bool = True,
         noted: Callable[[Requested], None] | None = None,
         pruning: Pruning | None = None,
         watch: Watch | None = None,
@@ -110,7 +109,6 @@ class Recorder:
             aliases: further names of headers that say who asks, by field.
             waiting: how many requests and answers may wait for a thread.
             held_bytes: how much of them may be held at a time, by all together.
-            keeps: whether exchanges are kept; if not, only what was used under keys is.
             noted: told what each request was, in a thread, when all is done.
             pruning: forgets what old requests were.
             watch: sees requests go up.
@@ -124,7 +122,6 @@ class Recorder:
         self.noted = noted
         self.pruning = pruning or Pruning()
         self.watch = watch or Watch()
-        self.keeps = keeps
         self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
         self.threads = Threads()
@@ -148,14 +145,24 @@ class Recorder:
         caller: Caller,
         target: Target | None = None,
         remembers: bool = False,
+        keeps: bool = True,
     ) -> "Exchange | None":
-        """Return who hears an exchange of somebody with an upstream; `remembers` says whether another request is made of it.
+        """Return who hears an exchange of somebody with an upstream.
+
+        Args:
+            incoming: the request.
+            protocol: its wire format.
+            tenant: whose the exchange is.
+            caller: who asks.
+            target: the upstream.
+            keeps: whether it is kept, unless its own headers say that it is not; if not, only what was used under keys is.
+            remembers: whether another request may be made of it.
 
         Raises:
             Busy: there are too many.
         """
         controls = Controls.of(incoming.headers)
-        controls = replace(controls, keeps=controls.keeps and self.keeps)
+        controls = replace(controls, keeps=controls.keeps and keeps)
         if incoming.method != "POST" or not (controls.keeps or caller.key):
             return None
         if self.threads.waiting >= self._most or not self.room.has(len(incoming.body)):
