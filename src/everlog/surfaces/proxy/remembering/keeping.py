@@ -57,14 +57,14 @@ class Kept:
             model=prepared.model.id or None,
             usage=usages[0] if usages else None,
         )
-        if rounds is None or recorded is None or recorded.thread != thread or recorded.stop is None:
+        at = prepared.asked.open_at + prepared.asked.count
+        stops = (None, at + self._answered)  # nothing of it is an entry where nothing was said to the client
+        if rounds is None or recorded is None or recorded.thread != thread or recorded.stop not in stops:
             return
-        held = rounds.said
-        if self._status == "answered" and (len(held) > 1 or any(one.raw and not is_plain(one.raw) for one in held)):
-            one = Held(
-                position=recorded.stop - self._answered, n=0, kind="reply", covers=self._answered, said=tuple(held)
-            )
-            context.hold(unit, thread, prepared.terms, prepared.context, [one])
+        said = rounds.said
+        if self._status == "answered" and (len(said) > 1 or any(one.raw and not is_plain(one.raw) for one in said)):
+            held = Held(position=at, n=0, kind="reply", covers=self._answered, said=said)
+            context.hold(unit, thread, prepared.terms, prepared.context, [held])
 
     def done(self) -> None:
         """See to what the next request needs."""
