@@ -30,7 +30,7 @@ from tests.acceptance.sessions import WORDS
 from tests.hidden_rounds import CASES, PROTOCOLS, SAYS, TOOLS, Case
 from tests.unit.proxy.wire import JSON_HEAD, STREAM_HEAD, Client, Coming
 
-BUDGET = "2000"
+BUDGET = "4000"
 OLD_TURNS = 14
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -84,7 +84,7 @@ class Talk:
         self.session = {"X-Everlog-Budget": BUDGET, "X-Everlog-Session-ID": name}
         old: list[Message] = [Message(kind="system", text="Be brief.")]
         for turn in range(OLD_TURNS):
-            words = " ".join(random.Random(f"{name} {turn}").choices(WORDS, k=60))
+            words = " ".join(random.Random(f"{name} {turn}").choices(WORDS, k=150))
             old += [Message(kind="user", text=f"{name}, {turn}: {words}?"), Message(kind="assistant", text=f"{words}!")]
         old.append(Message(kind="user", text="What did I say of herons?"))
         self.settings = Settings(model="m-1", tools=TOOLS, stream=stream, **case.settings)
