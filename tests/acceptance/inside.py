@@ -7,6 +7,7 @@ from typing import Any
 
 import everlog
 from everlog import access
+from everlog.pump.compactors import EXTRACTIVE, compactor_of
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.running import running
@@ -35,7 +36,7 @@ class Inside:
             self.key()
         said: Mapping[str, Any] = {"upstream": {"base_url": BASE}, "keys": {"required": needs_keys}}
         found = configured(file=said, environment={}, given={"memory.mode": "tree"})
-        self.front: Front = running(found, lambda: self.home)
+        self.front: Front = running(found, lambda: self.home, compactor=compactor_of(EXTRACTIVE))
         self.front._app._given = self.upstream
 
     def key(self) -> str:

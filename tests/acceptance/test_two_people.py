@@ -27,7 +27,7 @@ from tests.unit.proxy.wire import JSON_HEAD, STREAM_HEAD, Coming
 
 PEOPLE = ("ann", "bob", "eve")
 """The first two behind one key."""
-WORD = re.compile(r"\b(?:ann|bob|eve)\d+\b")
+WORD = re.compile(r"\b(?:ann|bob|eve)\d+x")
 LONG_WORDS = 300
 """Of a message: three of them are more than the budget."""
 SHARED = "hello "
@@ -91,7 +91,7 @@ class Table:
 
     def words(self, who: Person, many: int = LONG_WORDS) -> str:
         """Return words of somebody that nobody said before."""
-        word = f"{who.name}{next(self.numbers)}"
+        word = f"{who.name}{next(self.numbers)}x"
         who.known.add(word)
         return " ".join([word] * many)
 
