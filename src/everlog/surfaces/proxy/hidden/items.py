@@ -171,7 +171,7 @@ class ResponseTeller:
         return render_event(dumps({"type": kind, "response": response, "sequence_number": number}), kind)
 
     def events(self, body: Record) -> Iterator[Event]:
-        yield Event(data=dumps({"type": "response.created", "response": body}), name="response.created")
+        yield Event(dumps({"type": "response.created", "response": body}), "response.created")
         kind = f"response.{body.get('status')}"
         kind = kind if kind in LAST else "response.completed"
         yield Event(data=dumps({"type": kind, "response": body}), name=kind)
