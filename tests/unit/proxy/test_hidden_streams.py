@@ -479,6 +479,6 @@ def test_an_error_of_null_is_none():
 
 def test_probabilities_of_a_call_of_ours_are_not_told():
     rounds = begun("chat_completions", CASES["ours only"], stream=True)
-    call = {"index": 0, "id": "our_1", "function": {"name": "everlog_zoom", "arguments": ""}}
+    call: JSON = {"index": 0, "id": "our_1", "function": {"name": "everlog_zoom", "arguments": ""}}
     choice: JSON = {"index": 0, "delta": {"tool_calls": [call]}, "logprobs": {"content": [{"token": "zoom"}]}}
     assert fed(rounds, "chat_completions", events=[{"id": "c", "choices": [choice]}]) == b""
