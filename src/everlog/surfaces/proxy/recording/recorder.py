@@ -33,7 +33,9 @@ from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
+from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.room import MOST_HELD, STEP, Room
 from everlog.surfaces.proxy.recording.standing import Standing
@@ -43,6 +45,7 @@ from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.remembering.steadiness import as_read
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -346,9 +349,10 @@ class Exchange:
         if request.is_side:
             return ()
         known = placed.thread if placed.forks_at is None else None
+        profile = profile_of(Facts(self._incoming.headers, body, request.messages))
         prefix = self._recorder.watch.sent(
             self._format.name,
-            body,
+            as_read(profile, self._provider, body),
             tenant=self._tenant,
             thread=None if known is None else known.id,
             consumer=request.model or "",
