@@ -13,18 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 from everlog import access
 from everlog.access import Requested
 from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
 from everlog.conversation.alignment.presence import Presence
-from everlog.conversation.alignment.values import Answer, Caller, Request
+from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
 from everlog.errors import Busy, Erased
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.exchange import Said
+from everlog.protocols.shapes import Record
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.recording.controls import Controls
@@ -57,6 +59,26 @@ class Heard:
     presence: Presence
     is_stored: bool
     """Whether the client may name the answer later instead of sending it again."""
+    body: Record
+    """What the client sent; empty where nobody makes another request of it."""
+    history: tuple[Said, ...]
+    """Its conversation, as it stands there."""
+
+
+class Beside(Protocol):
+    """What is written in the unit that keeps an exchange."""
+
+    def heard(self, answer: Answer) -> Answer:
+        """Return an answer with what is known of it beside what the client was told."""
+        ...
+
+    def write(self, unit: Unit, recorded: Recorded | None) -> None:
+        """Write; `recorded` is what was kept of the exchange, None where that is nothing."""
+        ...
+
+    def done(self) -> None:
+        """Hear that all of it is kept."""
+        ...
 
 
 class Recorder:
@@ -119,6 +141,7 @@ class Recorder:
         caller: Caller,
         target: Target | None = None,
         keeps: bool = True,
+        remembers: bool = False,
     ) -> "Exchange | None":
         """Return who hears an exchange of somebody with an upstream.
 
@@ -129,6 +152,7 @@ class Recorder:
             caller: who asks.
             target: the upstream.
             keeps: whether it is kept, unless its own headers say that it is not; if not, only what was used under keys is.
+            remembers: whether another request is made of it.
 
         Raises:
             Busy: there are too many.
@@ -141,7 +165,14 @@ class Recorder:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded, or too large ones; this one is not")
         exchange = Exchange(
-            self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
+            self,
+            incoming,
+            FORMATS[protocol],
+            tenant=tenant,
+            caller=caller,
+            controls=controls,
+            target=target,
+            remembers=remembers and controls.keeps,
         )
         self.room.enter(exchange)
         return exchange
@@ -164,8 +195,14 @@ class Exchange:
         caller: Caller,
         controls: Controls,
         target: Target | None = None,
+        remembers: bool = False,
     ) -> None:
         self.whole = False
+        self.remembers = remembers
+        """Whether another request may be made of this one."""
+        self.beside: Beside | None = None
+        self.headers: Headers = ()
+        """What the answer says besides, as memory knows it."""
         self.id = new_id(recorder.store.clock)
         self._at = recorder.store.clock.now()
         self._controls = controls
@@ -196,7 +233,7 @@ class Exchange:
 
     def said(self) -> Headers:
         """Return what is known by now of where the request belongs, and of whether it can be kept."""
-        return ((REQUEST_ID, self.id.encode()), *self._said())
+        return ((REQUEST_ID, self.id.encode()), *self._said(), *self.headers)
 
     def _said(self) -> Headers:
         if self._is_too_much:
@@ -241,6 +278,14 @@ class Exchange:
         """How much of the request and of the answer is held."""
         return len(self._incoming.body) + (0 if self._is_too_much else self._size)
 
+    async def found(self) -> Heard | None:
+        """Wait until it is known where the request belongs, and return it; None where it cannot be read.
+
+        Raises:
+            StoreUnavailable: nothing can be looked up, or kept, now.
+        """
+        return await asyncio.shield(asyncio.wrap_future(self._heard))
+
     async def commit(self) -> None:
         """Keep the exchange."""
         await self._kept(is_whole=True, is_answered=True)
@@ -271,15 +316,24 @@ class Exchange:
         if body is None or is_too_long(body):
             self._is_unreadable, self._known = True, ()
             return None
+        history = self._format.parse_history(body)
         request = parse_exchange(
-            self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
+            self._format,
+            self._incoming.headers,
+            body,
+            caller=self._caller,
+            request=self.id,
+            aliases=recorder.aliases,
+            history=history,
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
         self._known = told(request, placed, all_of_it=self._controls.tells)
         is_stored = self._format.name == "responses" and body.get("store") is not False
-        return Heard(request=request, presence=presence, is_stored=is_stored)
+        if not self.remembers:
+            body, history = {}, ()
+        return Heard(request=request, presence=presence, is_stored=is_stored, body=body, history=history)
 
     def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
@@ -302,9 +356,13 @@ class Exchange:
                     provider=self._provider,
                 )
                 self._is_unread = is_whole and answer is not None and answer.state is TurnState.ABORTED
+            if answer is not None and self.beside is not None:
+                answer = self.beside.heard(answer)
             was = self._written(heard, answer)
         if recorder.noted is not None:
             recorder.noted(was)
+        if self.beside is not None:
+            self.beside.done()
         recorder.pruning.after(recorder.store, self._tenant)
         return was
 
@@ -334,14 +392,16 @@ class Exchange:
                 answer,
                 redact=recorder.redact,
                 presence=heard.presence,
-                also=lambda unit, recorded: note(unit, placed(was, recorded)),
+                also=lambda unit, recorded: note(unit, placed(was, recorded), recorded),
             )
         except Erased:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
             return was
         return placed(was, recorded)
 
-    def _note(self, unit: Unit, was: Requested, *, size: int, is_asked: bool) -> None:
+    def _note(self, unit: Unit, was: Requested, recorded: Recorded | None = None, *, size: int, is_asked: bool) -> None:
+        if self.beside is not None:
+            self.beside.write(unit, recorded)
         if self._controls.keeps:
             access.note(unit, was)
         use(unit, was, size, is_asked=is_asked)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from everlog.access import Mode, Principal
+from everlog.context import Mode as Past
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.settings.options import Options
 
@@ -14,6 +15,16 @@ class Wanted:
     mode: Mode
     budget_tokens: int
     """How much of its prompt memory may take, where there is one."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether memory stands for what outgrew the budget."""
+        return self.mode in ("rolling", "tree")
+
+    @property
+    def memory(self) -> Past:
+        """What stands for older words."""
+        return "rolling" if self.mode == "rolling" else "tree"
 
 
 def wanted(controls: Controls, principal: Principal, options: Options) -> Wanted:

@@ -1,0 +1,41 @@
+"""What models refused: known to this process, so that the next request goes up without it at once."""
+
+import threading
+from collections import OrderedDict
+
+from everlog.surfaces.proxy.remembering.mending import LASTING, Reason
+
+MOST = 4096
+"""Models and threads that are remembered; the one that was asked for longest ago goes first."""
+
+
+class Learned:
+    """What was refused, by model and by thread; for any thread of the server."""
+
+    def __init__(self, most: int = MOST) -> None:
+        """Begin with nothing; `most` is how many models and threads are remembered."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, ...], frozenset[Reason]] = OrderedDict()
+
+    def of(self, upstream: str, model: str, thread: str) -> frozenset[Reason]:
+        """Return what this model refuses, and what it refused of this thread."""
+        with self._lock:
+            return self._of((upstream, model)) | self._of((upstream, model, thread))
+
+    def note(self, upstream: str, model: str, thread: str, reason: Reason) -> None:
+        """Remember that a second try without this went well. A length is for the next epoch, not for here."""
+        if reason == "too_long":
+            return
+        key = (upstream, model) if reason in LASTING else (upstream, model, thread)
+        with self._lock:
+            self._known[key] = self._of(key) | {reason}
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def _of(self, key: tuple[str, ...]) -> frozenset[Reason]:
+        found = self._known.get(key)
+        if found is None:
+            return frozenset()
+        self._known.move_to_end(key)
+        return found
