@@ -87,7 +87,9 @@ async def _ask(front: Front, path: str, body: bytes) -> None:
 
 
 def _answer(exchange: Exchange) -> Answer:
-    calls = tuple((one.call.call_id, one.call.name, json.loads(one.call.arguments)) for one in exchange.reply if one.call)
+    calls = tuple(
+        (one.call.call_id, one.call.name, json.loads(one.call.arguments)) for one in exchange.reply if one.call
+    )
     text = "".join(one.text for one in exchange.reply if one.kind == "assistant")
     return Answer(text=text, calls=calls, output_tokens=exchange.reply_tokens)
 

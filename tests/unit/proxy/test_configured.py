@@ -208,10 +208,10 @@ upstream: {base_url: "http://a", system: merged, tools: false}
 upstreams: [{name: b, models: ["c*"], base_url: "http://b", system: none}]
 """
     told = configured(file=of(text, tmp_path), environment={}).options()
-    assert (told.mode, told.budget_tokens, told.offers_tools, told.sums_usage) == ("rolling", 9000, False, True)
+    assert (told.mode, told.budget_tokens, told.memory_tools, told.usage) == ("rolling", 9000, False, "sum")
     assert [(one.system, one.tools) for one in told.targets] == [("merged", False), ("none", None)]
     usual = configured(environment={"EVERLOG_UPSTREAM": "http://a"}).options()
-    assert (usual.mode, usual.budget_tokens, usual.offers_tools, usual.sums_usage) == ("tree", 20_000, True, False)
+    assert (usual.mode, usual.budget_tokens, usual.memory_tools, usual.usage) == ("tree", 20_000, True, "last")
     assert [(one.system, one.tools) for one in usual.targets] == [(None, None)]
 
 

@@ -49,7 +49,7 @@ def test_the_same_is_there_for_programs_and_no_secret_is():
 
 def test_each_mode_says_what_it_does():
     said = [told(environment={"EVERLOG_MODE": mode}).lines() for mode in get_args(Mode)]
-    assert [next(line for line in lines if line.startswith("mode"))[10:] for lines in said] == [
+    assert [next(line for line in lines if line.startswith("mode "))[10:] for lines in said] == [
         "off: nothing is kept",
         "record: each conversation is kept",
         "rolling: each conversation is kept; of one that outgrows 20,000 tokens, a summary goes up",

@@ -77,7 +77,7 @@ class Keeping:
         """Whether another request may be made of one; see `hearing.Memory`."""
         if self.remembering is None or protocol is None or incoming.method != "POST":
             return False
-        return self.remembering.wanted(incoming, principal).memory is not None
+        return self.remembering.wanted(incoming, principal).remembers
 
     async def ask(
         self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way

@@ -62,7 +62,7 @@ class Remembering:
         self._options = options
         self._learned = Learned()
         self._preparing = Preparing(
-            recorder.store, builder, self._learned, redact=recorder.redact, tools=options.offers_tools
+            recorder.store, builder, self._learned, redact=recorder.redact, tools=options.memory_tools
         )
 
     def wanted(self, incoming: Incoming, principal: Principal) -> Wanted:
@@ -76,7 +76,7 @@ class Remembering:
         if not isinstance(ear, Exchange) or not ear.remembers:
             return await way.send()
         said = self.wanted(incoming, principal)
-        if said.memory is None:
+        if not said.remembers:
             return await way.send()
         asking = Asking(
             tenant=principal.tenant,
@@ -147,7 +147,7 @@ class Remembering:
         body, tried = prepared.body, set[Reason]()
         protocol = prepared.asking.protocol
         while True:
-            sums = self._options.sums_usage
+            sums = self._options.usage == "sum"
             kept.rounds = Rounds(protocol, body, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
             coming = await way.send(await asyncio.to_thread(encoded, body))
             if coming.status < 400:

@@ -17,9 +17,14 @@ class Wanted:
     """How much of its prompt memory may take, where there is one."""
 
     @property
-    def memory(self) -> Past | None:
-        """What stands for older words in its prompt; None where nothing does."""
-        return self.mode if self.mode in ("rolling", "tree") else None
+    def remembers(self) -> bool:
+        """Whether memory stands for what outgrew the budget."""
+        return self.mode in ("rolling", "tree")
+
+    @property
+    def memory(self) -> Past:
+        """What stands for older words."""
+        return "rolling" if self.mode == "rolling" else "tree"
 
 
 def wanted(controls: Controls, principal: Principal, options: Options) -> Wanted:

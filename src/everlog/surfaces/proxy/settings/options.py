@@ -102,10 +102,10 @@ class Options:
     budget go up as a summary, or as a view of a tree of lines. A request and a key may say otherwise, see `wanted`."""
     budget_tokens: int = 20_000
     """How much of a prompt memory may take."""
-    offers_tools: bool = True
+    memory_tools: bool = True
     """Whether models are offered tools by which they look into memory."""
-    sums_usage: bool = False
-    """Whether a client is told the input tokens of all rounds of an answer, instead of those of the last."""
+    usage: Literal["last", "sum"] = "last"
+    """Which input tokens a client is told of an answer that took several rounds: those of the last, or of all."""
     body_bytes: int = 100 * MB
     """The largest body of a request that is taken."""
     origins: tuple[str, ...] = ()
