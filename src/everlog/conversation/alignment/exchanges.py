@@ -110,6 +110,7 @@ def begun(unit: Unit, *, request: Request, placed: Placed) -> Placed:
         mark_tree(unit, thread.id, upto=log.append(unit, thread, turns).stop)
     return replace(
         placed, said=(), thread=log.load(unit, thread.id), forks_at=None, instructions=(), awaited=(), unknown=None,
+        principal=principal,
         before=placed.said[-1] if placed.said else placed.before, begun_at=at,
     )  # fmt: skip
 
@@ -123,6 +124,8 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if request.is_side:
         return _keep_aside(unit, answer, placed)
     messages = (*placed.said, *answer.messages)
+    if not messages and placed.begun_at is not None:
+        return _unanswered(unit, placed, placed.begun_at)
     if not messages or _is_repeated(unit, placed, answer):
         return Recorded(decision="nothing", thread=placed.thread_id, said=0)
     principal = principal_of(unit, request)
@@ -146,6 +149,20 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     first = appended.first if placed.begun_at is None else placed.begun_at
     said = appended.stop - first - len(answer.messages)
     return Recorded(decision=placed.decision, thread=thread.id, first=first, stop=appended.stop, said=said)
+
+
+def _unanswered(unit: Unit, placed: Placed, begun_at: int) -> Recorded:
+    """Return what was kept of a request before its answer, of which nothing came.
+
+    Raises:
+        Overtaken: somebody else went on in its thread.
+    """
+    assert placed.thread is not None
+    thread = unchanged(unit, placed.thread)
+    log.close_open(unit, thread)
+    said = thread.next - begun_at
+    first, stop = (begun_at, thread.next) if said else (None, None)
+    return Recorded(decision=placed.decision, thread=thread.id, said=said, first=first, stop=stop)
 
 
 def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:

@@ -6,7 +6,7 @@ reason is a word, and the client's own bytes go up.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
 from everlog import context
@@ -208,7 +208,11 @@ class Preparing:
 
 def _model(target: Target, name: str | None) -> Model:
     """Return what is known of a model at an upstream."""
-    provider = provider_of(target)
+    return _known(provider_of(target), name)
+
+
+@lru_cache(maxsize=1024)
+def _known(provider: str | None, name: str | None) -> Model:
     try:
         found = builtin().find(name or "", provider=provider) if provider is not None else builtin().find(name or "")
     except UnknownModel:

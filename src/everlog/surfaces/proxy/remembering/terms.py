@@ -99,6 +99,7 @@ def terms_of(
         marking=manner.marking,
         tools=manner.tools,
         own=own,
+        outgrown=True,
         too_long=too_long,
     )
 
