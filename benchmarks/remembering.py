@@ -17,7 +17,7 @@ from everlog.protocols import FORMATS
 from everlog.protocols.shapes import encoded
 from everlog.pump import compactor_of
 from everlog.store import open_store
-from everlog.surfaces.proxy.recording.exchanges import body_of, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, parse_request
 from everlog.surfaces.proxy.recording.recorder import Heard
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.learned import Learned
@@ -44,8 +44,7 @@ class Server:
     def hear(self, raw: bytes) -> Heard:
         """Parse and place a request."""
         body = body_of(raw) or {}
-        history = CHAT.parse_history(body)
-        request = parse_exchange(CHAT, (), body, caller=Caller(is_one_person=True), request="0" * 32, history=history)
+        request, history = parse_request(CHAT, (), body, caller=Caller(is_one_person=True), request="0" * 32)
         presence = Presence(request, self.home.redact)
         self.home.store.read(self.home.name, presence.place)
         return Heard(request=request, presence=presence, is_stored=False, body=body, history=history)

@@ -45,7 +45,7 @@ def exchange(home: Everlog, talk: tuple[Message, ...]) -> None:
     request = Request(messages=talk[:-1], name="talk", session="s")
     presence = Presence(request, home.redact)
     home.store.read(home.name, presence.place)
-    wire = Wire.of(said(request.messages), request.messages, home.redact)
+    wire = Wire.of(said(request.messages), home.redact)
     asked = ask(home.store, home.name, request, presence, wire)
     assert asked is not None
     consumer = Consumer(mode="tree", budget=2_000, renderer="r", family="m")

@@ -58,9 +58,7 @@ class Story:
             if answer is None:
                 assert step["expect"] == {}
                 continue
-            done = record(
-                self.store, self.tenant, request, answer, redact=lambda message: message, presence=presence
-            )
+            done = record(self.store, self.tenant, request, answer, redact=lambda message: message, presence=presence)
             assert self.stated(step, done) == step["expect"], f"request {number} of {self.found['title']}"
         assert len(self.threads) == len(self.found["entries"])
         for thread, entries in zip(self.threads, self.found["entries"], strict=True):
@@ -72,7 +70,7 @@ class Story:
         presence = Presence(request, lambda message: message)
         self.store.read(self.tenant, presence.place)
         if not request.is_side:
-            wire = Wire.of(said(request.messages), request.messages, lambda message: message)
+            wire = Wire.of(said(request.messages), lambda message: message)
             ask(self.store, self.tenant, request, presence, wire)
         return presence
 

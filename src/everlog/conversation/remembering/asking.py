@@ -16,6 +16,9 @@ from everlog.conversation.alignment.values import Request
 from everlog.conversation.remembering.wire import Wire
 from everlog.store import Store, Unit
 
+BEFORE = 64
+"""Entries before a turn that are looked at: a round of tools beside which it may begin."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -66,10 +69,10 @@ def _asked(unit: Unit, placed: Placed, presence: Presence, wire: Wire) -> Asked:
     turn = thread.turns - 1
     start = log.turn_start(unit, thread, turn, thread.next - 1)
     open_at = thread.next if start is None else start
-    there = log.seen(unit, thread, open_at)
-    prints = presence.printed(unit)
-    own = wire.own(prints, there, open_at) if len(prints) == presence.shown else ()
-    return Asked(thread=thread.id, open_at=open_at, turn=turn, count=len(there), own=own)
+    begin = max(0, open_at - BEFORE)
+    prints, there = presence.printed(unit), log.seen(unit, thread, begin)
+    own = wire.own(prints, there, begin, open_at) if len(prints) == presence.shown else ()
+    return Asked(thread=thread.id, open_at=open_at, turn=turn, count=thread.next - open_at, own=own)
 
 
 def outgrown(unit: Unit, placed: Placed, size_bytes: int, shown: int) -> int:

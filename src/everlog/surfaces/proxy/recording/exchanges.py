@@ -49,7 +49,6 @@ def parse_exchange(
     caller: Caller,
     request: str,
     aliases: Mapping[str, Sequence[str]] | None = None,
-    history: Sequence[Said] | None = None,
 ) -> Request:
     """Return what a client asked.
 
@@ -60,19 +59,31 @@ def parse_exchange(
         caller: whose key it came with.
         request: our id of it.
         aliases: further names of headers that say who asks, by field.
-        history: the conversation of the body, if it was parsed before.
     """
-    said = protocol.parse_history(body) if history is None else history
-    messages = tuple(message for one in said for message in one.messages)
-    facts = Facts(headers, body, messages)
+    return parse_request(protocol, headers, body, caller=caller, request=request, aliases=aliases)[0]
+
+
+def parse_request(
+    protocol: Format,
+    headers: Headers,
+    body: Record,
+    *,
+    caller: Caller,
+    request: str,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Request, tuple[Said, ...]]:
+    """Return what a client asked, and its history as it stands on the wire; see `parse_exchange`."""
+    said = protocol.parse_history(body)
+    facts = Facts(headers, body, tuple(message for one in said for message in one.messages))
     profile = profile_of(facts)
+    history = tuple(map(profile.blocks.leave_out_of, said)) if profile.blocks.ends else said
     who = identify(headers, body, sources=profile.sources, aliases=aliases)
     session = who.session or ""
     name = (session if len(session) <= LONGEST_SESSION else _tag("", session)) or request
     user = caller.user or who.user or ""
     whose = f"@{_tag(caller.key, user)}" if caller.key else ""
-    return Request(
-        messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
+    made = Request(
+        messages=tuple(message for one in history for message in one.messages),
         name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
@@ -89,6 +100,7 @@ def parse_exchange(
         learns=Controls.of(headers).learns,
         is_side=profile.is_side(facts),
     )
+    return made, history
 
 
 def heard_answer(

@@ -30,7 +30,7 @@ from everlog.protocols.shapes import Record
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_request
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
 from everlog.surfaces.proxy.recording.profiles import profile_of
@@ -323,15 +323,8 @@ class Exchange:
         if body is None or is_too_long(body):
             self._is_unreadable, self._known = True, ()
             return None
-        history = self._format.parse_history(body)
-        request = parse_exchange(
-            self._format,
-            self._incoming.headers,
-            body,
-            caller=self._caller,
-            request=self.id,
-            aliases=recorder.aliases,
-            history=history,
+        request, history = parse_request(
+            self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()

@@ -126,7 +126,7 @@ class Preparing:
             return "below"
         if mode == "rolling" and not self._builder.summarises:
             return "no_compactor"
-        wire = Wire.of(heard.history, request.messages, self._redact)
+        wire = Wire.of(heard.history, self._redact)
         asked = ask(self._store, asking.tenant, request, presence, wire)
         return "nothing" if asked is None else self._prepared(heard, asking, asked, wire, model)
 
