@@ -482,3 +482,27 @@ def test_probabilities_of_a_call_of_ours_are_not_told():
     call: JSON = {"index": 0, "id": "our_1", "function": {"name": "everlog_zoom", "arguments": ""}}
     choice: JSON = {"index": 0, "delta": {"tool_calls": [call]}, "logprobs": {"content": [{"token": "zoom"}]}}
     assert fed(rounds, "chat_completions", events=[{"id": "c", "choices": [choice]}]) == b""
+
+
+def test_events_that_name_their_response_name_ours():
+    rounds = begun("responses", CASES["only words"], stream=True)
+    created = {"type": "response.created", "response": {"id": "resp_1"}, "sequence_number": 0}
+    piece = {"type": "response.output_text.delta", "delta": "x", "output_index": 0, "sequence_number": 1}
+    told = events(fed(rounds, "responses", events=[created, {**piece, "response_id": "resp_1"}]))
+    assert [told[0]["response"]["id"], told[1]["response_id"]] == ["resp_evl_7", "resp_evl_7"]
+
+
+@pytest.mark.parametrize("whole_calls", [False, True])
+@each_case
+def test_calls_of_the_client_are_numbered_as_if_there_were_no_others(case, whole_calls):
+    out = driven("chat_completions", case, manner=Manner(whole_calls=whole_calls))
+    pieces = [
+        call
+        for one in events(out.stream)
+        for choice in one["choices"]
+        for call in choice["delta"].get("tool_calls", ())
+    ]
+    numbers = list(dict.fromkeys(piece["index"] for piece in pieces))
+    hides = any(one[1].startswith("everlog_") for answer in case.rounds for one in answer.calls)
+    if hides or not whole_calls:  # else it is as the server numbered it
+        assert numbers == list(range(len(case.calls)))
