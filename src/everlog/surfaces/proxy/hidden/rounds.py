@@ -272,7 +272,12 @@ class Rounds:
     @property
     def held(self) -> tuple[Said, ...]:
         """What was said in truth, where that is not what the client was shown; else nothing."""
-        return tuple(self._held) if self._answered else ()
+        return self.said if self._answered else ()
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """What was said in truth: the replies of all rounds, and the results of calls of ours."""
+        return tuple(self._held)
 
     @property
     def rounds(self) -> int:
