@@ -6,7 +6,7 @@ from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Raw, Said
 from everlog.protocols.shapes import encoded
 from everlog.surfaces.proxy.hidden.offering import tool_names
-from everlog.surfaces.proxy.hidden.rounds import LIMIT, NOT_NOW, UNREADABLE_ARGUMENTS
+from everlog.surfaces.proxy.hidden.refusing import LIMIT, NOT_NOW, UNREADABLE_ARGUMENTS
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.hidden_rounds import CASES, Case, zoom
 from tests.unit.protocols import rules
