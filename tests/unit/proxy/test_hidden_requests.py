@@ -237,3 +237,12 @@ def test_what_only_some_rounds_counted_is_told(protocol, stream):
     usage = (folded(protocol, out.stream).body() if stream else out.body)["usage"]
     assert (usage["cost"], usage["server_tool_use"]) == (0.25, {"searches": 2})
     assert counted(protocol, usage) == (1200, 1100, 37)
+
+
+@each_protocol
+def test_what_only_the_first_round_counted_is_told_streamed_or_not(protocol):
+    first = body_of(ROUNDS[0], protocol, "m")["usage"] | {"service_tier": "standard"}
+    case = Case(rounds=(Answer(calls=ROUNDS[0].calls, fields={"usage": first}), ROUNDS[2]))
+    usage = driven(protocol, case, stream=False).body["usage"]
+    assert usage["service_tier"] == "standard"
+    assert folded(protocol, driven(protocol, case).stream).body()["usage"] == usage
