@@ -22,6 +22,9 @@ from everlog.surfaces.proxy.remembering.mending import fault_in
 ALIVE_S = 5.0
 """After how much silence between rounds a client is told that it is waited for, in seconds."""
 
+BEHIND_S = 0.25
+"""How long the end of a body is waited for behind the last event, so that its connection can be used again, in seconds."""
+
 Run = Callable[[Sequence[Call]], Awaitable[Mapping[str, str]]]
 """Runs calls of memory's tools; returns what they say, by the ids of the calls."""
 
@@ -106,11 +109,21 @@ class Streamed:
                     return self._rounds.keep_alive
                 if (ended := await self._begun(self._work)) is not None:
                     return ended
-            data = await self._coming.read()
+            data = await self._more()
             said = self._fed(data) if data else self._ended()
             if said:
                 return said
         return b""
+
+    async def _more(self) -> bytes:
+        """Return the next bytes of a round; how its connection ends is of no matter once all was said."""
+        if not self._rounds.is_over:
+            return await self._coming.read()
+        try:
+            async with asyncio.timeout(BEHIND_S):
+                return await self._coming.read()
+        except (TimeoutError, ProviderTrouble):
+            return b""
 
     def _fed(self, data: bytes) -> bytes:
         try:
