@@ -15,6 +15,7 @@ from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_model_script as script
 from tests.acceptance.crash_script import KEYS, acknowledged, home, receipts, words
 from tests.acceptance.test_crash import ENCRYPTING, EVERYWHERE, PIECE, ROTATING, RUN, at_one_moment, is_long, whole
+from tests.acceptance.test_crash_asking import ASKING
 from tests.acceptance.test_crash_keys import WITH_KEYS
 from tests.conformance.log_model import dump
 
@@ -92,7 +93,7 @@ def test_every_unit_that_commits_is_killed_in_one_of_the_crash_tests():
     ours = (path for path in source.rglob("*.py") if "testing" not in path.parts)
     named = {name for path in ours for name in NAMED.findall(path.read_text("utf-8"))}
     assert named | {"upgrade", "pump.ask"} == (
-        EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING | TALKING | WITH_KEYS
+        EVERYWHERE | ENCRYPTING | ROTATING | WITH_A_MODEL | WAITING | TALKING | WITH_KEYS | ASKING
     )
 
 

@@ -221,7 +221,7 @@ def _finished(reading: Reading, draft: Draft, *, before: Epoch | None, turned: R
         wants=reading.row.next if draft.bytes * denominator > epoch.budget * numerator else None,
         turns_when=turns_when(epoch, draft.bytes),
     )
-    fresh = draft.held if before is None else [one for one in draft.held if one.kind == "volatile"]
+    fresh = draft.held if before is None else [one for one in draft.held if one.kind in ("volatile", "own")]
     return Compiled(context=context, before=before, held=tuple(fresh), turn=reading.turn)
 
 
@@ -232,7 +232,7 @@ def _carried(held: Sequence[Held], epoch: Epoch, open_at: int | None) -> list[He
     return [
         clipped_held(one, epoch.clip)
         for one in held
-        if one.kind != "volatile" and one.position > max(open_at, epoch.cut - 1) and one.position >= epoch.cut
+        if one.kind != "volatile" and one.position >= max(open_at + (one.kind != "own"), epoch.cut)
     ]
 
 

@@ -1,7 +1,7 @@
 """An epoch with the pieces that its prompt comes to now, and what can be told of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everlog.context.codec import encode
 from everlog.context.keepers import Seen
@@ -51,6 +51,7 @@ def drafted(reading: Reading, epoch: Epoch, held: Sequence[Held], entries: Seque
     if epoch.repeat is not None and (entry := reading.entry(epoch.repeat)) is not None:
         pieces.append(repeated(entry, shape, terms.open_at))
     kept = [*held, *_volatile(reading, held)]
+    kept += _own(terms.own, max(epoch.cut, epoch.sent), kept)
     pieces += tail_pieces(entries, kept, shape=shape, open_at=terms.open_at)
     return Draft(
         epoch=epoch,
@@ -72,6 +73,16 @@ def _volatile(reading: Reading, held: Sequence[Held]) -> list[Held]:
     if any(one.position == terms.open_at for one in shown) or (shown and shown[-1].said == terms.volatile):
         return []
     return [Held(position=terms.open_at, n=0, kind="volatile", said=terms.volatile)]
+
+
+def _own(own: Sequence[Held], start: int, held: Sequence[Held]) -> list[Held]:
+    """Return what a caller says in blocks of its own from a position on, where nothing is held in its place."""
+    covered = {i for one in held for i in range(one.position, one.position + one.covers)}
+    return [
+        replace(one, n=1 + max((old.n for old in held if old.position == one.position), default=-1))
+        for one in own
+        if one.position >= start and covered.isdisjoint(range(one.position, one.position + one.covers))
+    ]
 
 
 def newest_bytes(draft: Draft, open_at: int | None) -> int:

@@ -33,8 +33,9 @@ Reason: TypeAlias = Literal[
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
-HeldKind: TypeAlias = Literal["reply", "round", "volatile"]
-"""A reply in its provider's own blocks; a round of memory tools; what is shown once before a user's message."""
+HeldKind: TypeAlias = Literal["reply", "round", "volatile", "own"]
+"""A reply in its provider's own blocks; a round of memory tools; what is shown once before a user's message; what a caller
+says in blocks of its own."""
 
 HELD_KINDS: tuple[HeldKind, ...] = get_args(HeldKind)
 
@@ -112,6 +113,20 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What was sent and is no entry, or was sent in the place of some."""
+
+    position: int
+    """It stands before this entry."""
+    n: int
+    """Its number among those at the same place."""
+    kind: HeldKind
+    covers: int = 0
+    """How many entries from `position` on it stands for."""
+    said: tuple[Said, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """On which terms a prompt is compiled."""
 
@@ -132,6 +147,9 @@ class Terms:
     """Whether the model has the tools that open lines."""
     volatile: tuple[Said, ...] = ()
     """What is to be shown before the open turn's user message, unless the same is shown already."""
+    own: tuple[Held, ...] = ()
+    """What the caller says of the open turn in blocks of its own, where the log's words do not give them. It is held where
+    it was not sent yet; what was sent stays as it was."""
     too_long: bool = False
     """Whether the provider just refused the prompt as too long."""
 
@@ -176,20 +194,6 @@ class Epoch:
     def clip(self) -> int:
         """Bytes to which an entry of the tail is clipped."""
         return self.budget // 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What was sent and is no entry, or was sent in the place of some."""
-
-    position: int
-    """It stands before this entry."""
-    n: int
-    """Its number among those at the same place."""
-    kind: HeldKind
-    covers: int = 0
-    """How many entries from `position` on it stands for."""
-    said: tuple[Said, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,32 @@ def _record(
     return done
 
 
+def begun(unit: Unit, *, request: Request, placed: Placed) -> Placed:
+    """Keep what is new of a request before it is answered; return where its answer goes.
+
+    Raises:
+        Overtaken: what was planned on has changed.
+    """
+    seen = placed.thread
+    if seen is not None and placed.forks_at is None and not placed.said:
+        return replace(placed, thread=unchanged(unit, seen), begun_at=seen.next)
+    principal = principal_of(unit, request)
+    _make_sure_of(unit, placed, principal)
+    thread = _thread(unit, placed, principal, request)
+    log.instruct(unit, thread, placed.instructions)
+    log.join(unit, thread, request.session, principal=principal)
+    at = thread.next
+    if placed.said:
+        if seen is None:
+            log.entitle(unit, thread, titled(placed.said))
+        turns = _turns(unit, thread, placed.said, request, _UNANSWERED, placed)
+        mark_tree(unit, thread.id, upto=log.append(unit, thread, turns).stop)
+    return replace(
+        placed, said=(), thread=log.load(unit, thread.id), forks_at=None, instructions=(), awaited=(), unknown=None,
+        before=placed.said[-1] if placed.said else placed.before, begun_at=at,
+    )  # fmt: skip
+
+
 def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Recorded:
     """Carry out what was decided.
 
@@ -117,9 +143,9 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if request.held is not None:
         log.answered(unit, thread, request.held, appended.stop - 1, principal=principal)
     mark_tree(unit, thread.id, upto=appended.stop)
-    return Recorded(
-        decision=placed.decision, thread=thread.id, first=appended.first, stop=appended.stop, said=len(placed.said)
-    )
+    first = appended.first if placed.begun_at is None else placed.begun_at
+    said = appended.stop - first - len(answer.messages)
+    return Recorded(decision=placed.decision, thread=thread.id, first=first, stop=appended.stop, said=said)
 
 
 def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:
@@ -185,6 +211,9 @@ def _turns(
         log.close_open(unit, thread)
     turns[-1] = replace(turns[-1], state=_state(messages, answer), model=request.model)
     return turns
+
+
+_UNANSWERED = Answer(state=TurnState.OPEN)
 
 
 def _state(messages: Sequence[Message], answer: Answer) -> TurnState:

@@ -57,6 +57,8 @@ class Placed:
     """Whether it goes on with a talk, but neither shows the whole of one nor names its session."""
     members: frozenset[str] = frozenset()
     """Ids of the threads of the session that it names, as they were seen."""
+    begun_at: int | None = None
+    """Where what was new of it begins, if that was kept before its answer."""
 
     @property
     def thread_id(self) -> str | None:
@@ -75,6 +77,7 @@ class Presence:
         self._request = request
         self._named = bool(request.session) or request.caller.is_one_person
         leading, self._messages = log.leading(tuple(map(redact, request.messages)))
+        self._leading = len(leading)
         self._instructions = tuple(message.text for message in leading if message.text)
         self._principal = ""
         self._members: list[str] = []
@@ -102,6 +105,19 @@ class Presence:
         decided = self._decided(unit, thread, decision)
         self.placed = replace(decided, principal=self._principal, awaited=self._awaited, unknown=self._unknown)
         return self.placed
+
+    def take(self, placed: Placed) -> None:
+        """Go by where it was put: what came before it is not waited for again."""
+        self.placed, self.is_adrift = placed, False
+
+    @property
+    def shown(self) -> int:
+        """How many messages the request has, without the instructions at its beginning."""
+        return len(self._request.messages) - self._leading
+
+    def printed(self, unit: Unit) -> Sequence[Print]:
+        """Return the prints of those messages, and of what they refer to in its place."""
+        return self._prints(unit)
 
     def _decided(self, unit: Unit, thread: ThreadRow | None, decision: Decision) -> Placed:
         messages = self._messages

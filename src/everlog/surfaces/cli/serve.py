@@ -11,7 +11,7 @@ from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
 from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy import lines
-from everlog.surfaces.proxy.running import asked, builds_lines, running
+from everlog.surfaces.proxy.running import asked, builder_of, running
 from everlog.surfaces.proxy.serving import listen
 from everlog.surfaces.proxy.serving import serve as run
 
@@ -52,7 +52,7 @@ def serve(
     lines.begin(server.log_level, server.log_format)
     lines.adopt("uvicorn.error")
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))
+        app = running(found, lambda: opening.opened(settings, create=True), compactor=builder_of(settings))
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
         startup = started(address, found, file, settings)
 

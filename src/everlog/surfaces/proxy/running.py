@@ -14,10 +14,11 @@ from everlog.conversation.alignment.restoring import restored
 from everlog.conversation.alignment.values import Caller
 from everlog.conversation.database import Everlog
 from everlog.errors import EverlogError, Mistake
+from everlog.memory.interface import Compactor
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import Record
-from everlog.pump.compactors import EXTRACTIVE
+from everlog.pump import compactor_of
 from everlog.surfaces import config, models, opening
 from everlog.surfaces.config import Settings
 from everlog.surfaces.proxy import lines
@@ -32,8 +33,11 @@ from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
-from everlog.surfaces.proxy.relay.hearing import Ear
+from everlog.surfaces.proxy.relay.hearing import Ear, Way
 from everlog.surfaces.proxy.relay.translated import COUNTS
+from everlog.surfaces.proxy.relay.upstream import Coming
+from everlog.surfaces.proxy.remembering.building import Builder
+from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
@@ -46,6 +50,8 @@ class Keeping:
     """The recorder, for each exchange in the name of who asks."""
 
     recorder: Recorder
+    remembering: Remembering | None = None
+    """What makes requests of requests; None where nobody does."""
 
     def listen(self, incoming: Incoming, protocol: str | None, principal: Principal, target: Target) -> Ear | None:
         """Return who hears an exchange; see `hearing.Ears`."""
@@ -54,8 +60,27 @@ class Keeping:
             key = principal.key or ""
             return Tally(self.recorder, incoming, tenant=principal.tenant, key=key) if is_counted else None
         return self.recorder.listen_for(
-            incoming, protocol, tenant=principal.tenant, caller=_caller(principal), target=target
+            incoming,
+            protocol,
+            tenant=principal.tenant,
+            caller=_caller(principal),
+            target=target,
+            remembers=self.remembers(incoming, protocol, principal),
         )
+
+    def remembers(self, incoming: Incoming, protocol: str | None, principal: Principal) -> bool:
+        """Whether another request may be made of one; see `hearing.Memory`."""
+        if self.remembering is None or protocol is None or incoming.method != "POST" or not self.recorder.keeps:
+            return False
+        return self.remembering.wanted(incoming, principal).mode in ("rolling", "tree")
+
+    async def ask(
+        self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
+    ) -> Coming:
+        """Ask an upstream; see `hearing.Memory`."""
+        if self.remembering is None:
+            return await way.send()
+        return await self.remembering.ask(ear, incoming, protocol, principal, target, way)
 
     def restore(
         self, incoming: Incoming, protocol: str, principal: Principal, body: Record
@@ -87,13 +112,13 @@ def _caller(principal: Principal) -> Caller:
     )
 
 
-def running(found: Configured, open_database: Callable[[], Everlog], *, builds: bool = True) -> Front:
+def running(found: Configured, open_database: Callable[[], Everlog], *, compactor: Compactor | None = None) -> Front:
     """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
 
     Args:
         found: what is said of it.
         open_database: opens the database.
-        builds: whether lines of trees may be built here, see `builds_lines`.
+        compactor: what builds lines and summaries beside the requests, see `compactor_of`; None if somebody else does.
 
     Raises:
         Mistake: there is no upstream, or others could reach it and there is no key to let them in.
@@ -104,13 +129,13 @@ def running(found: Configured, open_database: Callable[[], Everlog], *, builds: 
         return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
-        return _on_database(memory, found, options, builds=builds)
+        return _on_database(memory, found, options, compactor)
     except BaseException:
         memory.close()
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options, *, builds: bool) -> Front:
+def _on_database(memory: Everlog, found: Configured, options: Options, compactor: Compactor | None) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
     now = memory.store.clock.now()
     if found.needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
@@ -126,16 +151,19 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         caller=Caller(is_one_person=local.one_person),
         redact=memory.redact,
         aliases=found.aliases,
-        keeps=found.mode == "record",
+        keeps=found.mode != "off",
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
         watch=watch,
     )
 
+    builder = Builder(memory.store, compactor)
+
     def close() -> None:
         recorder.close()
+        builder.close()
         memory.close()
 
-    keeping = Keeping(recorder)
+    keeping = Keeping(recorder, Remembering(recorder, builder, options))
     app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
@@ -144,7 +172,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, *, builds
         recorder=recorder,
         tenant=memory.name,
         aliases=found.aliases,
-        builds=builds,
+        builds=getattr(compactor, "inline", False),
         watch=watch,
     )
     recorder.noted = site.noted
@@ -168,12 +196,14 @@ def asked(
     return configured(file=held, path=str(path), environment=environment, given=given), path
 
 
-def builds_lines(settings: Settings) -> bool:
-    """Return whether lines of trees may be built where they are looked at: no model, nor a program, is set to do that."""
+def builder_of(settings: Settings) -> Compactor | None:
+    """Return what builds lines and summaries beside requests; None where a program of somebody's own is to do that."""
     try:
-        return models.compactor_settings(settings).name == EXTRACTIVE
-    except Mistake:  # whoever runs it is told
-        return False
+        said = models.compactor_settings(settings)
+        return compactor_of(said.name, options=said.options, required_protocol=said.required_protocol)
+    except Mistake as error:  # such as a program, which a worker runs
+        log.warning("nothing is built beside requests", extra={"error": type(error).__name__})
+        return None
 
 
 def from_environment() -> Front:
@@ -181,4 +211,4 @@ def from_environment() -> Front:
     settings = config.settings()
     found, _ = asked(settings)
     lines.begin_in_a_server(found.proxy.server.log_level, found.proxy.server.log_format)
-    return running(found, lambda: opening.opened(settings, create=True), builds=builds_lines(settings))
+    return running(found, lambda: opening.opened(settings, create=True), compactor=builder_of(settings))

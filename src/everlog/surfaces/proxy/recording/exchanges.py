@@ -11,7 +11,7 @@ from everlog.errors import EverlogError
 from everlog.log import TurnState
 from everlog.messages import Message, Origin
 from everlog.protocols import Format
-from everlog.protocols.exchange import Reply
+from everlog.protocols.exchange import Reply, Said, Usage
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Frames
 from everlog.registry import Model, builtin
@@ -49,6 +49,7 @@ def parse_exchange(
     caller: Caller,
     request: str,
     aliases: Mapping[str, Sequence[str]] | None = None,
+    history: Sequence[Said] | None = None,
 ) -> Request:
     """Return what a client asked.
 
@@ -59,8 +60,10 @@ def parse_exchange(
         caller: whose key it came with.
         request: our id of it.
         aliases: further names of headers that say who asks, by field.
+        history: the conversation of the body, if it was parsed before.
     """
-    messages = tuple(message for said in protocol.parse_history(body) for message in said.messages)
+    said = protocol.parse_history(body) if history is None else history
+    messages = tuple(message for one in said for message in one.messages)
     facts = Facts(headers, body, messages)
     profile = profile_of(facts)
     who = identify(headers, body, sources=profile.sources, aliases=aliases)
@@ -131,16 +134,14 @@ def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str
         state=state,
         ids=tuple(_ids(reply, messages)) if is_stored else (),
         usage=reply.usage,
-        cost_usd=_cost_usd(reply, provider),
+        cost_usd=None if reply.usage is None else cost_usd(reply.usage, reply.model or "", provider),
     )
 
 
-def _cost_usd(reply: Reply, provider: str | None) -> float | None:
+def cost_usd(usage: Usage, name: str, provider: str | None) -> float | None:
     """Return what an answer cost, as the provider says, or by its price of the model that answered, if it is known."""
-    model = None if provider is None else _priced(provider, reply.model or "")
-    if reply.usage is None or model is None:
-        return None if reply.usage is None else reply.usage.cost_usd
-    return cost_of(reply.usage, model).total_usd
+    model = None if provider is None else _priced(provider, name)
+    return usage.cost_usd if model is None else cost_of(usage, model).total_usd
 
 
 @lru_cache(maxsize=1024)

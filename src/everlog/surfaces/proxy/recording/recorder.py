@@ -13,18 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from everlog import access
 from everlog.access import Requested
 from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
-from everlog.conversation.alignment.presence import Placed, Presence
-from everlog.conversation.alignment.values import Answer, Caller, Request
+from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
 from everlog.errors import Busy, Erased
 from everlog.log import TurnState
 from everlog.messages import Message
 from everlog.protocols import FORMATS, Format
+from everlog.protocols.exchange import Said
 from everlog.protocols.shapes import Record
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
@@ -32,7 +33,7 @@ from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
-from everlog.surfaces.proxy.recording.profiles import profile_of
+from everlog.surfaces.proxy.recording.profiles import Profile, profile_of
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.pruning import Pruning
@@ -44,7 +45,8 @@ from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
-from everlog.surfaces.proxy.remembering.steadiness import as_read
+from everlog.surfaces.proxy.remembering.prefixes import Laid, laid
+from everlog.surfaces.proxy.remembering.steadiness import as_read, steady
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -62,6 +64,29 @@ class Heard:
     presence: Presence
     is_stored: bool
     """Whether the client may name the answer later instead of sending it again."""
+    body: Record
+    """What the client sent, without what it writes anew each time; empty where nobody makes another request of it."""
+    came: Record
+    """What the client sent, all of it."""
+    profile: Profile
+    history: tuple[Said, ...]
+    """Its conversation, as it stands there."""
+
+
+class Beside(Protocol):
+    """What is written in the unit that keeps an exchange."""
+
+    def heard(self, answer: Answer) -> Answer:
+        """Return an answer with what is known of it beside what the client was told."""
+        ...
+
+    def write(self, unit: Unit, recorded: Recorded | None) -> None:
+        """Write; `recorded` is what was kept of the exchange, None where that is nothing."""
+        ...
+
+    def done(self) -> None:
+        """Hear that all of it is kept."""
+        ...
 
 
 class Recorder:
@@ -122,9 +147,16 @@ class Recorder:
         return self.listen_for(incoming, protocol, tenant=self._tenant, caller=self._caller)
 
     def listen_for(
-        self, incoming: Incoming, protocol: str, *, tenant: str, caller: Caller, target: Target | None = None
+        self,
+        incoming: Incoming,
+        protocol: str,
+        *,
+        tenant: str,
+        caller: Caller,
+        target: Target | None = None,
+        remembers: bool = False,
     ) -> "Exchange | None":
-        """Return who hears an exchange of somebody with an upstream.
+        """Return who hears an exchange of somebody with an upstream; `remembers` says whether another request is made of it.
 
         Raises:
             Busy: there are too many.
@@ -137,7 +169,14 @@ class Recorder:
             self.counts["refused"] += 1
             raise Busy("too many exchanges wait to be recorded, or too large ones; this one is not")
         exchange = Exchange(
-            self, incoming, FORMATS[protocol], tenant=tenant, caller=caller, controls=controls, target=target
+            self,
+            incoming,
+            FORMATS[protocol],
+            tenant=tenant,
+            caller=caller,
+            controls=controls,
+            target=target,
+            remembers=remembers and controls.keeps,
         )
         self.room.enter(exchange)
         return exchange
@@ -160,8 +199,14 @@ class Exchange:
         caller: Caller,
         controls: Controls,
         target: Target | None = None,
+        remembers: bool = False,
     ) -> None:
         self.whole = False
+        self.remembers = remembers
+        """Whether another request may be made of this one."""
+        self.beside: Beside | None = None
+        self.headers: Headers = ()
+        """What the answer says besides, as memory knows it."""
         self.id = new_id(recorder.store.clock)
         self._at = recorder.store.clock.now()
         self._controls = controls
@@ -192,7 +237,7 @@ class Exchange:
 
     def said(self) -> Headers:
         """Return what is known by now of where the request belongs, and of whether it can be kept."""
-        return ((REQUEST_ID, self.id.encode()), *self._said())
+        return ((REQUEST_ID, self.id.encode()), *self._said(), *self.headers)
 
     def _said(self) -> Headers:
         if self._is_too_much:
@@ -237,6 +282,14 @@ class Exchange:
         """How much of the request and of the answer is held."""
         return len(self._incoming.body) + (0 if self._is_too_much else self._size)
 
+    async def found(self) -> Heard | None:
+        """Wait until it is known where the request belongs, and return it; None where it cannot be read.
+
+        Raises:
+            StoreUnavailable: nothing can be looked up, or kept, now.
+        """
+        return await asyncio.shield(asyncio.wrap_future(self._heard))
+
     async def commit(self) -> None:
         """Keep the exchange."""
         await self._kept(is_whole=True, is_answered=True)
@@ -267,31 +320,60 @@ class Exchange:
         if body is None or is_too_long(body):
             self._is_unreadable, self._known = True, ()
             return None
+        came, profile = body, profile_of(Facts(self._incoming.headers, body, ()))
+        body = steady(profile, None, came)
+        history = self._format.parse_history(body)
         request = parse_exchange(
-            self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
+            self._format,
+            self._incoming.headers,
+            body,
+            caller=self._caller,
+            request=self.id,
+            aliases=recorder.aliases,
+            history=history,
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
-        self._known = (*told(request, placed, all_of_it=self._controls.tells), *self._watched(request, placed, body))
-        is_stored = self._format.name == "responses" and body.get("store") is not False
-        return Heard(request=request, presence=presence, is_stored=is_stored)
-
-    def _watched(self, request: Request, placed: Placed, body: Record) -> Headers:
-        """Return what the answer tells of the prefix of a request that goes up as it came."""
-        if request.is_side:
-            return ()
-        known = placed.thread if placed.forks_at is None else None
-        profile = profile_of(Facts(self._incoming.headers, body, request.messages))
-        prefix = self._recorder.watch.sent(
-            self._format.name,
-            as_read(profile, self._provider, body),
-            tenant=self._tenant,
-            thread=None if known is None else known.id,
-            consumer=request.model or "",
-            mode="record",
+        self._known = told(request, placed, all_of_it=self._controls.tells)
+        heard = Heard(
+            request=request,
+            presence=presence,
+            is_stored=self._format.name == "responses" and body.get("store") is not False,
+            body=body,
+            came=came,
+            profile=profile,
+            history=history,
         )
-        return () if prefix is None else prefix.said(all_of_it=self._controls.tells)
+        if self.remembers:
+            return heard
+        self.watch_untouched(heard, "record", "")
+        return replace(heard, body={}, came={}, history=())
+
+    def watch_untouched(self, heard: "Heard", mode: str, consumer: str) -> None:
+        """See a request go up as it came; the answer tells what became of its prefix. It takes CPU.
+
+        Args:
+            heard: the request.
+            mode: the mode of memory.
+            consumer: what parts requests of one model and thread that share no prefix.
+        """
+        placed = heard.presence.placed
+        if heard.request.is_side or placed is None:
+            return
+        known = placed.thread if placed.forks_at is None else None
+        self.watch(
+            laid(self._format.name, as_read(heard.profile, self._provider, heard.came)),
+            thread=None if known is None else known.id,
+            consumer=f"{heard.request.model}{consumer}",
+            mode=mode,
+        )
+
+    def watch(self, laid: Laid, **facts: Any) -> None:
+        """See a request go up; the answer tells what became of its prefix. See `Watch.sent` for the facts."""
+        prefix = self._recorder.watch.sent(laid, tenant=self._tenant, **facts)
+        if prefix is not None:
+            self.headers = (*self.headers, *prefix.said(all_of_it=self._controls.tells))
 
     def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""
@@ -314,9 +396,13 @@ class Exchange:
                     provider=self._provider,
                 )
                 self._is_unread = is_whole and answer is not None and answer.state is TurnState.ABORTED
+            if answer is not None and self.beside is not None:
+                answer = self.beside.heard(answer)
             was = self._written(heard, answer)
         if recorder.noted is not None:
             recorder.noted(was)
+        if self.beside is not None:
+            self.beside.done()
         recorder.pruning.after(recorder.store, self._tenant)
         return was
 
@@ -346,14 +432,16 @@ class Exchange:
                 answer,
                 redact=recorder.redact,
                 presence=heard.presence,
-                also=lambda unit, recorded: note(unit, placed(was, recorded)),
+                also=lambda unit, recorded: note(unit, placed(was, recorded), recorded),
             )
         except Erased:
             recorder.store.write(self._tenant, partial(note, was=was), name="record.note")
             return was
         return placed(was, recorded)
 
-    def _note(self, unit: Unit, was: Requested, *, size: int, is_asked: bool) -> None:
+    def _note(self, unit: Unit, was: Requested, recorded: Recorded | None = None, *, size: int, is_asked: bool) -> None:
+        if self.beside is not None:
+            self.beside.write(unit, recorded)
         if self._controls.keeps:
             access.note(unit, was)
         use(unit, was, size, is_asked=is_asked)

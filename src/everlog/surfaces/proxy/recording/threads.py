@@ -46,6 +46,11 @@ class Threads:
         future.add_done_callback(self._kept)
         return future
 
+    def earlier(self) -> Callable[[], object]:
+        """Return what waits until all is kept that is to be kept by now; for one of these threads."""
+        with self._lock:
+            return partial(wait, tuple(self._keeping))
+
     def close(self, *, gives_up: bool) -> None:
         """Finish what is under way; `gives_up` says whether what still waits for its turn is let go."""
         for pool in (self._large, self._pool):

@@ -94,6 +94,11 @@ class Hearing:
         return self._ear is None or self._ear.whole
 
     @property
+    def ear(self) -> Ear | None:
+        """Who listens."""
+        return self._ear
+
+    @property
     def is_heard(self) -> bool:
         """Whether somebody listens, who may hold the answer."""
         return self._ear is not None

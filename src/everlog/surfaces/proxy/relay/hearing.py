@@ -11,6 +11,7 @@ from everlog.access import Principal
 from everlog.messages import Message
 from everlog.protocols.shapes import Record
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.settings.options import Target
 
 HOLD_S = 0.25
@@ -61,6 +62,20 @@ class Ear(Protocol):
         ...
 
 
+class Way(Protocol):
+    """How a request reaches its upstream."""
+
+    async def send(self, body: bytes | None = None) -> Coming:
+        """Send it, with another body if one is given, and return the answer in the client's protocol.
+
+        Raises:
+            ProviderTrouble: there is none.
+            Mistake: the upstream's protocol cannot carry it.
+            EverlogError: what it names cannot be looked up now.
+        """
+        ...
+
+
 class Memory(Protocol):
     """Knows what clients name instead of saying it: the relay asks it where an upstream cannot know that."""
 
@@ -71,6 +86,30 @@ class Memory(Protocol):
 
         Raises:
             EverlogError: it cannot be looked up now.
+        """
+        ...
+
+    def remembers(self, incoming: Incoming, protocol: str | None, principal: Principal) -> bool:
+        """Whether another request may be made of one; those of which none is go up at once, as they came."""
+        ...
+
+    async def ask(
+        self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
+    ) -> Coming:
+        """Ask an upstream, with what memory makes of a request, and return the one answer that the client gets.
+
+        Args:
+            ear: who hears the exchange.
+            incoming: the request, as the client sent it.
+            protocol: its wire format.
+            principal: who asks.
+            target: the upstream it goes to.
+            way: how it gets there.
+
+        Raises:
+            ProviderTrouble: there is no answer.
+            Mistake: the upstream's protocol cannot carry the request.
+            EverlogError: what it names cannot be looked up now.
         """
         ...
 

@@ -51,7 +51,7 @@ async def _listed(incoming: Incoming, target: Target, relay: Relay, caller: Call
     headers = tuple((name, value) for name, value in incoming.headers if name != b"accept-encoding")
     plain = replace(incoming, headers=(*headers, (b"accept-encoding", b"identity")))
     try:
-        coming = await relay.upstream.send(relay.outgoing(plain, target, None, caller))
+        coming = await relay.upward(plain, target, None, caller).send()
         try:
             if coming.status != 200:
                 return coming.status

@@ -6,7 +6,8 @@ client as well: nothing is put behind it that the upstream did not say.
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 from everlog.access import LOOPBACK, Principal
@@ -15,12 +16,12 @@ from everlog.errors import EverlogError, Mistake, ProviderTrouble
 from everlog.surfaces.proxy.asgi import Leaving, Left, Message, Receive, Send, Upload, answer, begin, end, go_on
 from everlog.surfaces.proxy.faults import code_of, fault, of_upstream
 from everlog.surfaces.proxy.incoming import Headers, Incoming
-from everlog.surfaces.proxy.relay.headers import coming_down, going_up, is_event_stream
+from everlog.surfaces.proxy.relay.headers import coming_down, is_event_stream
 from everlog.surfaces.proxy.relay.heard import Duties, Hearing
 from everlog.surfaces.proxy.relay.hearing import REQUEST_ID, Ears, Memory
-from everlog.surfaces.proxy.relay.translated import COUNTS, Restore, estimated, is_foreign, translated
-from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
-from everlog.surfaces.proxy.relay.upstreams import address
+from everlog.surfaces.proxy.relay.translated import COUNTS, estimated, is_foreign
+from everlog.surfaces.proxy.relay.upstream import Coming, Upstream
+from everlog.surfaces.proxy.relay.upward import Upward
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
@@ -74,31 +75,25 @@ class Relay:
 
     async def relay(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> None:
         """Pass a request on, and its answer back."""
-        upstream, hidden = self.upstream, self._hidden | caller.spent
-        outgoing = self.outgoing(incoming, target, protocol, caller)
+        memory, way = self._memory, self.upward(incoming, target, protocol, caller)
+        remembers = memory is not None and memory.remembers(incoming, protocol, caller.principal)
         try:
-            if protocol is not None and is_foreign(target, protocol):
-                upstream, outgoing = await translated(
-                    incoming, target, protocol, hidden, upstream, self._restore(incoming, protocol, caller)
-                )
-                outgoing = replace(outgoing, headers=(*outgoing.headers, *caller.upward))
-            elif (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
+            if (counts := COUNTS.get(incoming.path)) is not None and is_foreign(target, counts):
                 status, headers, body = await estimated(incoming, counts)
                 await answer(caller.send, status, (*headers, *caller.headers), body)
                 return
-        except Mistake as error:
-            status, headers, body = fault(400, str(error), "not_translatable", is_anthropic=caller.is_anthropic)
-            await answer(caller.send, status, (*headers, *caller.headers), body)
-            return
+            if not remembers:
+                await way.ready()
         except EverlogError as error:
-            log.warning("a conversation could not be looked up", extra={"error": type(error).__name__})
-            status, headers, body = fault(503, AWAY, "conversation_unavailable", is_anthropic=caller.is_anthropic)
-            await answer(caller.send, status, (*headers, *caller.headers), body)
+            await _refuse(error, caller)
             return
         hearing = Hearing(self._ears, incoming, protocol, caller.principal, target, self._duties)
+        ask: Callable[[], Awaitable[Coming]] = way.send
+        if remembers and memory is not None and protocol is not None and hearing.ear is not None:
+            ask = partial(memory.ask, hearing.ear, incoming, protocol, caller.principal, target, way)
         try:
             async with Leaving(caller.receive):
-                await self._exchange(upstream, outgoing, target, hearing, caller)
+                await self._exchange(ask, target, hearing, caller)
         except Left:
             self._duties.counts["client_left"] += 1
             log.info("a client left", extra={"upstream": target.name, "request_id": hearing.request_id})
@@ -107,26 +102,28 @@ class Relay:
             hearing.leave("client")
             raise
 
-    def _restore(self, incoming: Incoming, protocol: str, caller: Caller) -> Restore | None:
+    def upward(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> Upward:
+        """Return a request on its way to an upstream: its body is the very object that came."""
         memory = self._memory
-        return None if memory is None else partial(memory.restore, incoming, protocol, caller.principal)
-
-    def outgoing(self, incoming: Incoming, target: Target, protocol: str | None, caller: Caller) -> Outgoing:
-        """Return a request as it goes to an upstream: its body is the very object that came."""
-        return Outgoing(
-            method=incoming.method,
-            url=address(target, incoming.path, incoming.query),
-            headers=(*going_up(incoming.headers, target, protocol, self._hidden | caller.spent), *caller.upward),
-            body=incoming.body if caller.upload is None else caller.upload,
-            connect_s=target.connect_s,
-            silence_s=target.silence_s,
+        restore = None
+        if memory is not None and protocol is not None:
+            restore = partial(memory.restore, incoming, protocol, caller.principal)
+        return Upward(
+            self.upstream,
+            incoming,
+            target,
+            protocol,
+            hidden=self._hidden | caller.spent,
+            told=caller.upward,
+            pieces=caller.upload,
+            restore=restore,
         )
 
     async def _exchange(
-        self, upstream: Upstream, outgoing: Outgoing, target: Target, hearing: Hearing, caller: Caller
+        self, ask: Callable[[], Awaitable[Coming]], target: Target, hearing: Hearing, caller: Caller
     ) -> None:
         try:
-            coming = await upstream.send(outgoing)
+            coming = await ask()
         except ProviderTrouble as error:
             request = hearing.request_id
             self._failed(code_of(error), target, error, request)
@@ -134,6 +131,10 @@ class Relay:
             status, headers, body = of_upstream(error, target.name, is_anthropic=caller.is_anthropic, request=request)
             more = () if request is None else ((REQUEST_ID, request.encode()),)
             await answer(caller.send, status, (*headers, *more, *caller.headers), body)
+            return
+        except EverlogError as error:
+            hearing.leave("upstream")
+            await _refuse(error, caller)
             return
         heard = tuple((name.lower(), value) for name, value in coming.headers)
         is_stream = is_event_stream(heard)
@@ -161,6 +162,17 @@ class Relay:
         reason = reason_of(error) or type(error).__name__
         facts = {"event": event, "upstream": target.name, "reason": reason, "request_id": request}
         log.warning("no whole answer", extra=facts)
+
+
+async def _refuse(error: EverlogError, caller: Caller) -> None:
+    """Answer that a request cannot be carried, or that what it names cannot be looked up."""
+    refused = (
+        (400, str(error), "not_translatable") if isinstance(error, Mistake) else (503, AWAY, "conversation_unavailable")
+    )
+    if not isinstance(error, Mistake):
+        log.warning("a conversation could not be looked up", extra={"error": type(error).__name__})
+    status, headers, body = fault(*refused, is_anthropic=caller.is_anthropic)
+    await answer(caller.send, status, (*headers, *caller.headers), body)
 
 
 class _Head:

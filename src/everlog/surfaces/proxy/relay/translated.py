@@ -4,20 +4,20 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from everlog.errors import ConnectionFailed, Mistake, UnknownModel
+from everlog.errors import Mistake, UnknownModel
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
 from everlog.protocols.shapes import Record, encoded, record
-from everlog.protocols.sse import MAX_EVENT_BYTES
 from everlog.registry import Model, builtin
-from everlog.surfaces.proxy.incoming import Headers, Incoming, values
+from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.relay.encodings import Decoder, readable
 from everlog.surfaces.proxy.relay.headers import CREDENTIALS, credential, going_up, is_event_stream
+from everlog.surfaces.proxy.relay.reading import Whole, decoded, decoder_of, heard, of_another, whole
 from everlog.surfaces.proxy.relay.upstream import Coming, Outgoing, Upstream
 from everlog.surfaces.proxy.relay.upstreams import address
 from everlog.surfaces.proxy.settings.options import Target
@@ -155,66 +155,27 @@ class Translating:
         coming = await self._upstream.send(outgoing)
         try:
             stamp = Stamp(id=uuid.uuid4().hex, at=datetime.now(UTC))
-            heard = tuple((name.lower(), value) for name, value in coming.headers)
-            decoder = Decoder(next(values(heard, b"content-encoding"), b""))
-            if coming.status < 400 and is_event_stream(heard):
-                head = self._head(heard, STREAM_TYPE)
-                return _Streamed(coming, self._sent.stream(stamp), decoder, head)
-            data = await _whole(coming, decoder)
+            headers = heard(coming)
+            if coming.status < 400 and is_event_stream(headers):
+                head = self._head(headers, STREAM_TYPE)
+                return _Streamed(coming, self._sent.stream(stamp), decoder_of(headers), head)
+            data = await whole(coming)
             status, body = await asyncio.to_thread(self._sent.whole, coming.status, data, stamp)
         except BaseException:
             coming.close()
             raise
         is_stream = self._sent.asked.settings.stream and status < 400
-        return _Told(coming, status, self._head(heard, STREAM_TYPE if is_stream else JSON_TYPE), [body])
+        coming.close()
+        return Whole(status, self._head(headers, STREAM_TYPE if is_stream else JSON_TYPE), body)
 
     async def close(self) -> None:
         """Nothing is open here; the upstream is another's."""
 
     def _head(self, headers: Headers, kind: tuple[bytes, bytes]) -> Headers:
-        kept = [one for one in headers if one[0] not in {b"content-type", b"content-length", b"content-encoding"}]
+        kept = [one for one in of_another(headers) if one[0] != b"content-type"]
         if self._sent.dropped:
             kept.append((DROPPED, ", ".join(self._sent.dropped[:20]).encode()))
         return (*kept, kind)
-
-
-async def _whole(coming: Coming, decoder: Decoder) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while data := await coming.read():
-        pieces.append(_read(decoder, data))
-        size += len(pieces[-1])
-        if size > MAX_EVENT_BYTES:
-            raise ConnectionFailed(f"the answer is larger than {MAX_EVENT_BYTES} bytes")
-    return b"".join(pieces)
-
-
-def _read(decoder: Decoder, data: bytes) -> bytes:
-    """Return the next bytes of an answer as they can be read.
-
-    Raises:
-        ConnectionFailed: they cannot.
-    """
-    found = decoder.feed(data)
-    if not decoder.reads:
-        raise ConnectionFailed("the answer is compressed in a way that cannot be read")
-    return found
-
-
-@dataclass(slots=True)
-class _Told:
-    """An answer that is whole."""
-
-    _coming: Coming
-    status: int
-    headers: Headers
-    _pieces: list[bytes]
-
-    async def read(self) -> bytes:
-        return self._pieces.pop() if self._pieces else b""
-
-    def close(self) -> None:
-        self._coming.close()
 
 
 class _Streamed:
@@ -229,7 +190,7 @@ class _Streamed:
 
     async def read(self) -> bytes:
         while data := await self._coming.read():
-            if told := self._stream.feed(_read(self._decoder, data)):
+            if told := self._stream.feed(decoded(self._decoder, data)):
                 return told
         return self._stream.end()
 

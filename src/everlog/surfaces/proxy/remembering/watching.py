@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from everlog.protocols.shapes import Record
-from everlog.surfaces.proxy.remembering.prefixes import Prefix, Prefixes, laid
+from everlog.surfaces.proxy.remembering.prefixes import Laid, Prefix, Prefixes
 from everlog.surfaces.proxy.remembering.totals import Totals
 
 
@@ -16,31 +15,29 @@ class Watch:
 
     def sent(
         self,
-        protocol: str,
-        body: Record,
+        laid: Laid,
         *,
         tenant: str,
         thread: str | None,
         consumer: str,
         mode: str,
         turned: str | None = None,
-        compiled: int = 0,
+        is_ours: bool = False,
     ) -> Prefix | None:
-        """Count a request and return what became of its prefix; None where there is none before it. It takes CPU.
+        """Count a request and return what became of its prefix; None where there is none before it.
 
         Args:
-            protocol: the format of the body.
-            body: what goes up.
+            laid: what goes up.
             tenant: whose it is.
             thread: id of the thread that it goes on in; None where that is not made yet.
-            consumer: what parts requests of a thread that share no prefix: the model, or the key of a consumer.
+            consumer: what parts requests of a thread that share no prefix, such as the model.
             mode: the mode of memory.
             turned: why an epoch opened for it, if one did.
-            compiled: how many of its messages memory wrote, the first ones.
+            is_ours: whether memory wrote its messages.
         """
         self.totals.asked(tenant, mode)
         if thread is None:
             return None
-        found = self.prefixes.judge((tenant, thread, consumer), laid(protocol, body), turned=turned, compiled=compiled)
+        found = self.prefixes.judge((tenant, thread, consumer), laid, turned=turned, is_ours=is_ours)
         self.totals.judged(tenant, found)
         return found

@@ -127,6 +127,7 @@ class Configured:
         return Options(
             targets=(_target("default", proxy.upstream), *further),
             mode=cast("Any", self.mode),
+            budget_tokens=proxy.memory.budget_tokens,
             body_bytes=round(proxy.server.body_limit_mb * MB),
             origins=proxy.server.origins,
             forward_to_headroom=proxy.request_context.forward_to_headroom,

@@ -9,7 +9,7 @@ from everlog.errors import Mistake, expect_number
 from everlog.protocols import FORMATS
 from everlog.registry import builtin
 
-Mode = Literal["off", "record"]
+Mode = Literal["off", "record", "rolling", "tree"]
 
 IDENTITY_HEADERS = (
     "x-opencode-user-id",
@@ -46,6 +46,8 @@ class Target:
     """The provider whose prices hold there, where its address does not say so."""
     models: tuple[str, ...] = ()
     """Patterns of the models it has, such as `claude-*`; the first target without one takes all others."""
+    system: Literal["own", "merged", "none"] | None = None
+    tools: bool | None = None
     headers: tuple[tuple[str, str], ...] = ()
     """Headers that every request to it gets, in the place of the client's of that name."""
     connect_s: float = 10
@@ -93,6 +95,9 @@ class Options:
     """The upstreams; one without patterns is the default, the first of them if there are several."""
     mode: Mode = "off"
     """off: relays, keeps nothing. record: relays, and keeps each conversation."""
+    budget_tokens: int = 20_000
+    memory_tools: bool = True
+    usage: Literal["last", "sum"] = "last"
     body_bytes: int = 100 * MB
     """The largest body of a request that is taken."""
     origins: tuple[str, ...] = ()

@@ -54,7 +54,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     """What is kept and shown; the numbers are about facts."""
 
     enabled: bool = True
-    mode: Literal["off", "record"] = "record"
+    mode: Literal["off", "record", "rolling", "tree"] = "record"
+    budget_tokens: int = 20_000
     database_path: str = "everlog.db"
     tenant: str = "default"
     retrieve_candidates: int = 50

@@ -1,0 +1,80 @@
+"""What memory writes beside an exchange: what is held for the next request, what the provider counted, and what it cost."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from everlog import context
+from everlog.context import Held, Status
+from everlog.conversation.alignment.values import Answer, Recorded
+from everlog.protocols.exchange import Usage
+from everlog.protocols.plain import is_plain
+from everlog.store import Unit
+from everlog.surfaces.proxy.hidden.rounds import Rounds
+from everlog.surfaces.proxy.recording.exchanges import cost_usd
+from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.remembering.building import Builder
+from everlog.surfaces.proxy.remembering.preparing import Prepared
+from everlog.surfaces.proxy.remembering.totals import Totals
+
+
+class Kept:
+    """One exchange whose request memory made."""
+
+    def __init__(self, prepared: Prepared, builder: Builder, totals: Totals) -> None:
+        self.prepared = prepared
+        self.rounds: Rounds | None = None
+        self._builder = builder
+        self._totals = totals
+        self._status: Status = "cancelled"
+        self._answered = 0
+
+    def end(self, *, is_refused: bool = False) -> None:
+        """Note that nothing more comes."""
+        self._status = "failed" if is_refused else "answered"
+
+    def heard(self, answer: Answer) -> Answer:
+        """Return an answer with what all its rounds took."""
+        self._answered = len(answer.messages)
+        used = [] if self.rounds is None else [one for one in self.rounds.usages if one is not None]
+        if len(used) < 2:
+            return answer
+        provider, model = provider_of(self.prepared.asking.target), self.prepared.client.body.get("model")
+        costs = [cost_usd(one, str(model), provider) for one in used]
+        known = [one for one in costs if one is not None]
+        return replace(answer, usage=total(used), cost_usd=sum(known) if known else None)
+
+    def write(self, unit: Unit, recorded: Recorded | None) -> None:
+        """Hold what was said beside the entries, and note what became of the request."""
+        prepared, rounds = self.prepared, self.rounds
+        thread = prepared.asked.thread
+        usages = () if rounds is None else rounds.usages
+        context.answered(
+            unit,
+            thread,
+            prepared.terms,
+            prepared.context,
+            status=self._status,
+            model=prepared.model.id or None,
+            usage=usages[0] if usages else None,
+        )
+        if rounds is None or recorded is None or recorded.thread != thread or recorded.stop is None:
+            return
+        held = rounds.held
+        if self._status == "answered" and (len(held) > 1 or any(one.raw and not is_plain(one.raw) for one in held)):
+            one = Held(
+                position=recorded.stop - self._answered, n=0, kind="reply", covers=self._answered, said=tuple(held)
+            )
+            context.hold(unit, thread, prepared.terms, prepared.context, [one])
+
+    def done(self) -> None:
+        """See to what the next request needs, and count what the client did not see."""
+        if self.rounds is not None and self.rounds.rounds > 1:
+            self._totals.hid(self.prepared.asking.tenant, self.rounds.rounds - 1)
+        self._builder.kick(self.prepared.due)
+
+
+def total(used: Sequence[Usage]) -> Usage:
+    """Return what several rounds took."""
+    names = ("input", "cache_read", "cache_write", "output", "thinking", "cache_write_long", "cost_usd")
+    sums = {name: [n for one in used if (n := getattr(one, name)) is not None] for name in names}
+    return Usage(**{name: sum(known) for name, known in sums.items() if known})

@@ -1,0 +1,235 @@
+"""Making another request of a client's: what is new of it is kept, its prompt is compiled, and its body is made.
+
+All of it is done in one of the recorder's threads, while nothing has gone up yet. Where memory has nothing to do, the
+reason is a word, and the client's own bytes go up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, TypeAlias
+
+from everlog import context
+from everlog.context import Context, Terms
+from everlog.context.codec import weigh_message
+from everlog.conversation.alignment.presence import Placed
+from everlog.conversation.remembering.asking import Asked, ask, outgrown
+from everlog.conversation.remembering.wire import Wire
+from everlog.errors import UnknownModel
+from everlog.messages import Message
+from everlog.protocols import Format
+from everlog.protocols.shapes import Record
+from everlog.registry import Model, builtin
+from everlog.store import Store, Unit
+from everlog.surfaces.proxy.hidden.offering import offers
+from everlog.surfaces.proxy.recording.recorder import Heard
+from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.remembering.building import Builder, Due
+from everlog.surfaces.proxy.remembering.learned import Learned
+from everlog.surfaces.proxy.remembering.mending import Reason, without
+from everlog.surfaces.proxy.remembering.standing_words import System
+from everlog.surfaces.proxy.remembering.steadiness import put_back
+from everlog.surfaces.proxy.remembering.terms import (
+    Client,
+    Manner,
+    beside,
+    body_of,
+    marking_of,
+    terms_of,
+    threshold_tokens,
+)
+from everlog.surfaces.proxy.remembering.wanted import Wanted
+from everlog.surfaces.proxy.settings.options import Target
+from everlog.tokens import BYTES_PER_TOKEN
+
+Off: TypeAlias = Literal["unread", "side", "below", "unknown_response", "no_compactor", "nothing", "prepare"]
+"""Why memory has nothing to do with a request: it cannot be read; it is none of the conversation's; its history is not long
+enough; it goes on from an answer that is not in the log; nobody writes summaries; it says nothing; or there is trouble."""
+
+NEAR = 1, 2
+"""From which share of the threshold on lines are built: they are there when it is passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A request of a client, and where it goes."""
+
+    tenant: str
+    protocol: Format
+    target: Target
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Another request, made of a client's."""
+
+    asking: Asking
+    asked: Asked
+    model: Model
+    client: Client
+    manner: Manner
+    terms: Terms
+    context: Context
+    body: Record
+    volatile: Callable[[Record], Record]
+    """Puts back what the client writes anew into each request, for its own provider."""
+
+    @property
+    def due(self) -> Due:
+        """What is to be built for the next one."""
+        wanted = self.asking.wanted
+        return Due(self.asking.tenant, self.asked.thread, self.terms.consumer.mode, wanted.budget_tokens)
+
+
+class Preparing:
+    """Prepares requests, for any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        builder: Builder,
+        learned: Learned,
+        *,
+        redact: Callable[[Message], Message],
+        tools: bool = True,
+    ) -> None:
+        """Prepare on a database; `tools` says whether models are given the tools that open lines."""
+        self._store = store
+        self._redact = redact
+        self._builder = builder
+        self._learned = learned
+        self._tools = tools
+
+    def prepare(self, heard: Heard, asking: Asking, wait_for_earlier: Callable[[], object]) -> Prepared | Off:
+        """Return the request that goes up in the place of a client's, or why it goes up as it came.
+
+        Raises:
+            ContextTooLong: the client's own leaves no room for memory in the model's window.
+            StoreUnavailable: nothing can be kept or read.
+        """
+        request, presence, wanted = heard.request, heard.presence, asking.wanted
+        if request.is_side:
+            return "side"
+        if presence.is_adrift:
+            wait_for_earlier()
+            self._store.read(asking.tenant, presence.place)
+        placed = presence.placed or self._store.read(asking.tenant, presence.place)
+        if placed.unknown is not None or (request.held is not None and placed.thread is None):
+            return "unknown_response"
+        size = sum(map(weigh_message, request.messages[len(request.messages) - presence.shown :]))
+        mode = wanted.memory
+        model = _model(asking.target, request.model)
+        look = partial(_grown, placed=placed, size=size, shown=presence.shown, mode=mode)
+        grown = self._store.read(asking.tenant, look)
+        most = threshold_tokens(wanted.budget_tokens, model) * BYTES_PER_TOKEN
+        if grown is not None and grown <= most:
+            if placed.thread is not None and grown * NEAR[1] > most * NEAR[0]:
+                self._builder.kick(Due(asking.tenant, placed.thread.id, mode, wanted.budget_tokens))
+            return "below"
+        if mode == "rolling" and not self._builder.summarises:
+            return "no_compactor"
+        wire = Wire.of(heard.history, request.messages, self._redact)
+        asked = ask(self._store, asking.tenant, request, presence, wire)
+        return "nothing" if asked is None else self._prepared(heard, asking, asked, wire, model)
+
+    def _prepared(self, heard: Heard, asking: Asking, asked: Asked, wire: Wire, model: Model) -> Prepared:
+        is_past = heard.presence.shown > asked.count
+        client = Client(
+            protocol=asking.protocol,
+            body=heard.body,
+            leading=wire.leading,
+            beside=beside(heard.request.messages) if is_past else (),
+        )
+        manner = self._manner(asking, asked, model, client)
+        offer = offers(asking.protocol.name, heard.body)
+        made = partial(self._terms, asking, client, model, asked)
+        terms = made(replace(manner, tools=manner.tools and offer != "no"))
+        newest = partial(context.newest, thread=asked.thread, consumer=terms.consumer.key)
+        epoch = self._store.read(asking.tenant, newest)
+        if terms.tools and offer == "kept" and epoch is None:
+            terms = made(replace(manner, tools=False))
+        manner = replace(manner, tools=terms.tools)
+        if epoch is None:
+            self._builder.warm(Due(asking.tenant, asked.thread, terms.consumer.mode, asking.wanted.budget_tokens))
+        back = partial(put_back, heard.profile, provider_of(asking.target), client=heard.came)
+        return self._compiled(asking, asked, client, manner, model, terms, back)
+
+    def again(self, prepared: Prepared) -> Prepared:
+        """Return a request that is shorter than one that was refused as too long.
+
+        Raises:
+            ContextTooLong: there is none.
+            StoreUnavailable: nothing can be kept or read.
+        """
+        one = prepared
+        terms = replace(one.terms, too_long=True)
+        return self._compiled(one.asking, one.asked, one.client, one.manner, one.model, terms, one.volatile)
+
+    def _compiled(
+        self,
+        asking: Asking,
+        asked: Asked,
+        client: Client,
+        manner: Manner,
+        model: Model,
+        terms: Terms,
+        volatile: Callable[[Record], Record],
+    ) -> Prepared:
+        found = context.prepare(self._store, asking.tenant, asked.thread, terms)
+        return Prepared(
+            asking=asking,
+            asked=asked,
+            model=model,
+            client=client,
+            manner=manner,
+            terms=terms,
+            context=found,
+            volatile=volatile,
+            body=without(
+                client.protocol.name, body_of(client, found, terms, manner), self._known(asking, asked, model)
+            ),
+        )
+
+    def _terms(self, asking: Asking, client: Client, model: Model, asked: Asked, manner: Manner) -> Terms:
+        return terms_of(
+            client,
+            mode=asking.wanted.memory,
+            budget_tokens=asking.wanted.budget_tokens,
+            model=model,
+            family=f"{model.provider or asking.target.name}/{model.id}",
+            manner=manner,
+            open_at=asked.open_at,
+            own=asked.own,
+        )
+
+    def _manner(self, asking: Asking, asked: Asked, model: Model, client: Client) -> Manner:
+        target, known = asking.target, self._known(asking, asked, model)
+        tools = self._tools and target.tools is not False and model.tools is not False and "tools" not in known
+        system: System | None = "none" if "none" in known else "merged" if "merged" in known else target.system
+        return Manner(
+            system=system,
+            tools=tools and asking.wanted.memory == "tree",
+            marking="none" if "marks" in known else marking_of(client.protocol, provider_of(target), model),
+        )
+
+    def _known(self, asking: Asking, asked: Asked, model: Model) -> frozenset[Reason]:
+        """Return what the model is known to refuse."""
+        return self._learned.of(asking.target.name, model.id, asked.thread)
+
+
+def _model(target: Target, name: str | None) -> Model:
+    """Return what is known of a model at an upstream."""
+    provider = provider_of(target)
+    try:
+        found = builtin().find(name or "", provider=provider) if provider is not None else builtin().find(name or "")
+    except UnknownModel:
+        return Model(id=name or "", provider=provider or "")
+    return found if provider is not None else replace(found, provider="")
+
+
+def _grown(unit: Unit, placed: Placed, size: int, shown: int, mode: context.Mode) -> int | None:
+    """Return the bytes of a history; None where memory stands for a part of it already."""
+    if placed.thread is not None and context.in_use(unit, placed.thread.id, mode) is not None:
+        return None
+    return outgrown(unit, placed, size, shown)

@@ -1,0 +1,200 @@
+"""Memory between clients and upstreams: requests whose history outgrew its threshold go up as view and tail, and the
+memory's own tools are answered on the way back. It fails open: whatever goes wrong before, the client's own bytes go up.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from everlog.access import Principal
+from everlog.conversation.recording.trouble import PASSES
+from everlog.memory.tree import Tools
+from everlog.messages import Call
+from everlog.protocols import FORMATS
+from everlog.protocols.answering import Stamp
+from everlog.protocols.shapes import Record, encoded, loads, record
+from everlog.surfaces.proxy.hidden.rounds import Rounds
+from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.relay.headers import is_event_stream
+from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
+from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
+from everlog.surfaces.proxy.relay.upstream import Coming
+from everlog.surfaces.proxy.remembering.answering import Streamed, unstreamed
+from everlog.surfaces.proxy.remembering.building import Builder
+from everlog.surfaces.proxy.remembering.keeping import Kept
+from everlog.surfaces.proxy.remembering.learned import Learned
+from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
+from everlog.surfaces.proxy.remembering.prefixes import Laid, laid
+from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
+from everlog.surfaces.proxy.settings.options import Options, Target
+
+log = logging.getLogger(__name__)
+
+PREPARE_S = 10.0
+"""How long a request waits for its prompt; then it goes up as it came."""
+
+TRIES = 4
+"""How often a request is mended that an upstream refuses, at most."""
+
+UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
+AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
+
+
+class Remembering:
+    """Makes requests of requests."""
+
+    def __init__(self, recorder: Recorder, builder: Builder, options: Options) -> None:
+        """Begin, beside a recorder."""
+        self.counts: Counter[str] = Counter()
+        """Requests by what memory made of them: `remembered`, or why nothing; and what was mended."""
+        self._recorder = recorder
+        self._builder = builder
+        self._options = options
+        self._learned = Learned()
+        self._preparing = Preparing(
+            recorder.store, builder, self._learned, redact=recorder.redact, tools=options.memory_tools
+        )
+
+    def wanted(self, incoming: Incoming, principal: Principal) -> Wanted:
+        """Return what is wanted of memory for a request."""
+        return wanted(incoming.headers, principal, self._options)
+
+    async def ask(
+        self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
+    ) -> Coming:
+        """Ask an upstream; see `hearing.Memory`."""
+        if not isinstance(ear, Exchange) or not ear.remembers:
+            return await way.send()
+        asking = Asking(
+            tenant=principal.tenant,
+            protocol=FORMATS[protocol],
+            target=target,
+            wanted=self.wanted(incoming, principal),
+        )
+        found = await self._prepared(ear, asking)
+        if isinstance(found, Prepared):
+            self.counts["remembered"] += 1
+            return await self._asked(found, ear, way)
+        self.counts[found] += 1
+        return await way.send()
+
+    async def _prepared(self, exchange: Exchange, asking: Asking) -> Prepared | Off:
+        try:
+            async with asyncio.timeout(PREPARE_S):
+                known = await exchange.found()
+                if known is None:
+                    return "unread"
+                threads = self._recorder.threads
+                act = partial(self._preparing.prepare, known, asking, threads.earlier())
+                made = await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
+                if not isinstance(made, Prepared):
+                    wanted = asking.wanted
+                    threads.begin(partial(exchange.watch_untouched, known, wanted.memory, _consumer(wanted)))
+                return made
+        except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
+            log.warning("a request goes up without its memory", extra={"error": type(error).__name__})
+            exchange.headers = (*exchange.headers, *UNPREPARED)
+            return "prepare"
+
+    async def _asked(self, prepared: Prepared, exchange: Exchange, way: Way) -> Coming:
+        """Send what was prepared, mended where the upstream refuses it, and return the answer."""
+        kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch.totals)
+        found = await self._first(prepared, kept, exchange, way)
+        if isinstance(found, Whole):
+            return found
+        rounds = kept.rounds
+        assert rounds is not None
+        run = partial(self._run, kept)
+        if is_event_stream(heard(found)):
+            return Streamed(found, prepared.asking.protocol, rounds, run, way, kept.end)
+        try:
+            answer = await unstreamed(found, rounds, run, way)
+        finally:
+            kept.end()
+        return answer
+
+    async def _first(self, prepared: Prepared, kept: Kept, exchange: Exchange, way: Way) -> Coming | Whole:
+        """Return the answer of the first round, or what the upstream refuses it with."""
+        body, tried = prepared.body, set[Reason]()
+        protocol = prepared.asking.protocol
+        while True:
+            sums = self._options.usage == "sum"
+            kept.rounds = Rounds(protocol, body, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
+            data, parts = await asyncio.to_thread(_going_up, prepared, body)
+            coming = await way.send(data)
+            if coming.status < 400:
+                exchange.watch(
+                    parts,
+                    thread=prepared.asked.thread,
+                    consumer=f"{prepared.client.body.get('model')}{_consumer(prepared.asking.wanted)}",
+                    mode=prepared.terms.consumer.mode,
+                    turned=prepared.context.turned,
+                    is_ours=True,
+                )
+                for reason in tried:
+                    self._learned.note(prepared.asking.target.name, prepared.model.id, prepared.asked.thread, reason)
+                return coming
+            try:
+                data = await whole(coming)
+            finally:
+                coming.close()
+            fault = fault_in(protocol.name, record(loads(data.decode("utf-8", "replace"))))
+            other = None if fault is None else mended(protocol.name, body, coming.status, fault)
+            if other is None or other.reason in tried or len(tried) == TRIES:
+                kept.end(is_refused=True)
+                return Whole(coming.status, of_another(heard(coming)), data)
+            tried.add(other.reason)
+            self.counts[f"mended_{other.reason}"] += 1
+            if other.reason == "too_long":
+                prepared = await self._shorter(prepared)
+                kept.prepared, body = prepared, prepared.body
+            else:
+                body = other.body
+
+    async def _shorter(self, prepared: Prepared) -> Prepared:
+        act = partial(self._preparing.again, prepared)
+        return await asyncio.shield(asyncio.wrap_future(self._recorder.threads.begin(act)))
+
+    async def _run(self, kept: Kept, calls: Sequence[Call]) -> Mapping[str, str]:
+        act = partial(self._told, kept.prepared, calls)
+        return await asyncio.shield(asyncio.wrap_future(self._recorder.threads.begin(act)))
+
+    def _told(self, prepared: Prepared, calls: Sequence[Call]) -> Mapping[str, str]:
+        """Run memory's tools."""
+        tools = Tools(
+            self._recorder.store,
+            prepared.asking.tenant,
+            prepared.asked.thread,
+            view=prepared.context.shown,
+            turn=prepared.asked.turn,
+        )
+        with tools:
+            return {call.call_id: _said(tools, call) for call in calls}
+
+
+def _going_up(prepared: Prepared, body: Record) -> tuple[bytes, Laid]:
+    """Return a body as it is sent, and as its provider reads it."""
+    return encoded(prepared.volatile(body)), laid(prepared.asking.protocol.name, body)
+
+
+def _consumer(wanted: Wanted) -> str:
+    """Return what parts requests of one model and thread that share no prefix."""
+    return f" {wanted.memory} {wanted.budget_tokens}"
+
+
+def _said(tools: Tools, call: Call) -> str:
+    try:
+        return tools.call(call.name, loads(call.arguments or "{}"))
+    except PASSES as error:
+        log.warning("a memory tool could not read", extra={"error": type(error).__name__})
+        return AWAY
+
+
+def _stamp() -> Stamp:
+    return Stamp(id=uuid.uuid4().hex, at=datetime.now(UTC))
