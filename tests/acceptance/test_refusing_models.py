@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from everlog.protocols import FORMATS
 from everlog.protocols.shapes import array, record
 from everlog.testing.upstream import Answer, Received, Refused
 from tests.acceptance.cli import Everlog
@@ -19,7 +20,7 @@ HEADERS = {"content_type": "application/json", "X_Everlog_Budget": "1000", "X_Ev
 WORDS = "The pilot boat goes out at the turn of the tide, and the harbour master writes down who came in. " * 3
 TURNS = 14
 LIMIT = 6500
-PATHS = {"chat_completions": "/v1/chat/completions", "anthropic": "/v1/messages"}
+PATHS = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +43,15 @@ def talk(proxy: Proxy, protocol: str, *, instructions: Any = "Be brief.", **more
     for turn in range(TURNS):
         said.append({"role": "user", "content": f"Question {turn}: {WORDS}"})
         told = instructions(turn) if callable(instructions) else instructions
-        lead: dict[str, Any] = {"system": told, "max_tokens": 100} if protocol == "anthropic" else {}
-        messages = said if protocol == "anthropic" else [{"role": "system", "content": told}, *said]
-        body = {"model": "m-1", **lead, "messages": messages}
+        forms: dict[str, dict[str, Any]] = {
+            "chat_completions": {"messages": [{"role": "system", "content": told}, *said]},
+            "responses": {"instructions": told, "input": said, "store": False},
+            "anthropic": {"system": told, "max_tokens": 100, "messages": said},
+        }
+        body = {"model": "m-1", **forms[protocol]}
         status, headers, answer = ask(proxy, "POST", PATHS[protocol], json.dumps(body).encode(), **HEADERS | more)
         assert status == 200, answer
-        found = json.loads(answer)
-        text = found["content"][0]["text"] if "content" in found else found["choices"][0]["message"]["content"]
+        text = FORMATS[protocol].parse_reply(json.loads(answer)).text
         said.append({"role": "assistant", "content": text})
         heads.append(headers)
     return heads
@@ -115,9 +118,10 @@ def test_an_error_that_nobody_knows_is_the_clients_as_it_is(stage: Stage, proxy:
     assert len(stage.upstream.requests) == 1
 
 
-def test_prefixes_are_kept_but_for_epochs(stage: Stage, proxy: Proxy):
+@pytest.mark.parametrize("protocol", sorted(PATHS))
+def test_prefixes_are_kept_but_for_epochs(stage: Stage, proxy: Proxy, protocol: str):
     stage.play(lambda _: Answer(text=f"Answer. {WORDS}"))
-    told = [head.get("x-everlog-prefix", "") for head in talk(proxy, "chat_completions")]
+    told = [head.get("x-everlog-prefix", "") for head in talk(proxy, protocol)]
     assert any(one.startswith("kept; ") for one in told)
     broken = [one.rpartition("by=")[2] for one in told if one.startswith("broke")]
     assert broken
