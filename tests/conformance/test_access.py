@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,14 @@ def recognised(store: Store, token: Token) -> object:
 def test_a_key_is_recognised_until_it_is_revoked(store: Store, tenants: Iterator[str]):
     tenant = next(tenants)
     limits = Limits(requests_per_minute=60, tokens_per_day=1_000_000, usd_per_month=12.5)
-    new = made(store, tenant, role="read", name="laptop", user="ann", project="boat", one_person=True, limits=limits)
+    given: dict[str, Any] = {"role": "read", "name": "laptop", "user": "ann", "project": "boat", "one_person": True}
+    given |= {"mode": "rolling", "budget_tokens": 8000, "limits": limits}
+    new = made(store, tenant, **given)
     assert recognised(store, token_of(new)) == new.key
     assert store.read(tenant, access.keys) == [new.key]
-    assert (new.key.role, new.key.limits, new.key.one_person) == ("read", limits, True)
+    assert {name: getattr(new.key, name) for name in given} == given
+    who = access.principal(tenant, new.key)
+    assert (who.mode, who.budget_tokens) == ("rolling", 8000)
     revoked = store.write(tenant, partial(access.revoke, named=new.key.id[:5]), name="keys.revoke")
     assert revoked.revoked_at is not None
     assert recognised(store, token_of(new)) == "revoked"

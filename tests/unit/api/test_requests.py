@@ -13,7 +13,6 @@ from everlog.surfaces.api.application import Api
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
-from everlog.surfaces.proxy.remembering.prefixes import laid
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.api.test_api import Client
@@ -107,7 +106,7 @@ def test_what_the_server_counted_of_a_tenant_is_told_to_it_alone(home: everlog.E
     client.api = Api(home.store, since=Site(app=App(OPTIONS), metrics=Metrics(), watch=watch).since)
     for text in ("hi", "ho"):
         body = {"messages": [{"role": "user", "content": text}, {"role": "user", "content": "and?"}]}
-        watch.sent(laid("anthropic", body), tenant="default", thread="t", consumer="m", mode="tree")
+        watch.sent("anthropic", body, tenant="default", thread="t", consumer="m", mode="tree")
     found = client.ask("/stats").json()["since_start"]
     assert (found["modes"], found["prefixes"], found["hidden_rounds"]) == ({"tree": 2}, {"caller:message": 1}, 0)
     assert found["lost_bytes"]["caller:message"] > 0

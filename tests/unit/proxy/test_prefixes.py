@@ -123,15 +123,15 @@ def test_what_no_model_reads_breaks_nothing(protocol, act):
 
 def test_an_epoch_that_turned_broke_it_but_for_what_the_caller_changed():
     other = changed("chat_completions", lambda one: one["messages"][1].update(content="[#0 x 100] hi"))
-    assert after("chat_completions", CHAT, other, turned="full", is_ours=True).by == "epoch:full"
-    assert after("chat_completions", CHAT, other, turned="tools", is_ours=True).by == "caller:tools"
+    assert after("chat_completions", CHAT, other, turned="full", compiled=3).by == "epoch:full"
+    assert after("chat_completions", CHAT, other, turned="tools", compiled=3).by == "caller:tools"
     assert after("chat_completions", CHAT, CHAT, turned="full").by is None
 
 
 def test_what_memory_wrote_and_nobody_turned_is_memorys_own_doing():
     other = changed("chat_completions", lambda one: one["messages"][1].update(content="ho"))
-    assert after("chat_completions", CHAT, other, is_ours=True).by == "memory:message 1"
-    assert after("chat_completions", CHAT, other).by == "caller:message 1"
+    assert after("chat_completions", CHAT, other, compiled=3).by == "memory:message 1"
+    assert after("chat_completions", CHAT, other, compiled=1).by == "caller:message 1"
 
 
 def test_the_header_tells_of_the_caller_always_and_of_all_else_if_asked():

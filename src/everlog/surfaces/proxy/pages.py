@@ -127,7 +127,7 @@ class Site:
         """Say whether the database can be read, and written where something is kept, within a short time."""
         try:
             async with asyncio.timeout(LONGEST_LOOK_S):
-                if self.recorder is not None and self.recorder.keeps:
+                if self.recorder is not None and self.app.options.mode != "off":
                     await self.recorder.standing.aprove()
                 else:
                     await store.aread(self.tenant, partial(asked, id_="0"))
@@ -137,12 +137,11 @@ class Site:
         return True
 
     def _health(self) -> dict[str, JSON]:
-        keeps = self.recorder is not None and self.recorder.keeps
         return {
             "status": "ok",
             "version": everlog.__version__,
             "mode": self.app.options.mode,
-            "memory": keeps,
+            "memory": self.recorder is not None and self.app.options.mode != "off",
             "learning": False,
             "embeddings": False,
             "fts": self.store is not None,

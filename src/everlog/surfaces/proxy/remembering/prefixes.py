@@ -122,7 +122,7 @@ class Prefixes:
         self._segments = 0
 
     def judge(
-        self, whose: tuple[str, ...], laid: Laid, *, turned: str | None = None, is_ours: bool = False
+        self, whose: tuple[str, ...], laid: Laid, *, turned: str | None = None, compiled: int = 0
     ) -> Prefix | None:
         """Return what became of a prefix, and hold the request; None for the first one.
 
@@ -130,12 +130,12 @@ class Prefixes:
             whose: tenant, thread and model, and what else parts requests that share no prefix.
             laid: what goes up.
             turned: why an epoch opened for it, if one did.
-            is_ours: whether memory wrote its messages.
+            compiled: how many of its messages memory wrote, the first ones.
         """
         with self._lock:
             before = self._held.get(whose)
             self._hold(whose, laid)
-        return None if before is None else _compared(before, laid, turned, is_ours=is_ours)
+        return None if before is None else _compared(before, laid, turned, compiled)
 
     def hold(self, whose: tuple[str, ...], laid: Laid) -> None:
         """Hold a request without a look at the one before."""
@@ -151,7 +151,7 @@ class Prefixes:
             self._segments -= len(gone.ends)
 
 
-def _compared(before: Laid, now: Laid, turned: str | None, *, is_ours: bool) -> Prefix:
+def _compared(before: Laid, now: Laid, turned: str | None, compiled: int) -> Prefix:
     shared = before.shared(now)
     at = now.ends[shared - 1] if shared else 0
     if shared in (len(before.ends), len(now.ends)):
@@ -160,7 +160,7 @@ def _compared(before: Laid, now: Laid, turned: str | None, *, is_ours: bool) -> 
     if turned is not None:
         by = f"caller:{turned}" if turned in CALLERS else f"epoch:{turned}"
     else:
-        who = "memory" if is_ours and number >= 0 else "caller"
+        who = "memory" if 0 <= number < compiled else "caller"
         by = f"{who}:{_NAMES.get(number, f'message {number}')}"
     return Prefix(at_byte=at, of_bytes=now.size, lost_bytes=before.size - at, by=by)
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from everlog.surfaces.proxy.remembering.prefixes import Laid, Prefix, Prefixes
+from everlog.protocols.shapes import Record
+from everlog.surfaces.proxy.remembering.prefixes import Prefix, Prefixes, laid
 from everlog.surfaces.proxy.remembering.totals import Totals
 
 
@@ -15,29 +16,31 @@ class Watch:
 
     def sent(
         self,
-        laid: Laid,
+        protocol: str,
+        body: Record,
         *,
         tenant: str,
         thread: str | None,
         consumer: str,
         mode: str,
         turned: str | None = None,
-        is_ours: bool = False,
+        compiled: int = 0,
     ) -> Prefix | None:
-        """Count a request and return what became of its prefix; None where there is none before it.
+        """Count a request and return what became of its prefix; None where there is none before it. It takes CPU.
 
         Args:
-            laid: what goes up.
+            protocol: the format of the body.
+            body: what goes up.
             tenant: whose it is.
             thread: id of the thread that it goes on in; None where that is not made yet.
-            consumer: what parts requests of a thread that share no prefix, such as the model.
+            consumer: what parts requests of a thread that share no prefix: the model, or the key of a consumer.
             mode: the mode of memory.
             turned: why an epoch opened for it, if one did.
-            is_ours: whether memory wrote its messages.
+            compiled: how many of its messages memory wrote, the first ones.
         """
         self.totals.asked(tenant, mode)
         if thread is None:
             return None
-        found = self.prefixes.judge((tenant, thread, consumer), laid, turned=turned, is_ours=is_ours)
+        found = self.prefixes.judge((tenant, thread, consumer), laid(protocol, body), turned=turned, compiled=compiled)
         self.totals.judged(tenant, found)
         return found
