@@ -175,7 +175,7 @@ def test_threads_tenants_and_models_are_compared_with_themselves_alone():
 
 def test_a_request_is_compared_with_what_the_upstream_took_and_not_with_what_it_refused():
     watch, other = Watch(), changed("chat_completions", lambda one: one["messages"][0].update(content="B"))
-    whose = {"tenant": "a", "thread": "t", "consumer": "m"}
+    whose: Record = {"tenant": "a", "thread": "t", "consumer": "m"}
     watch.sent("chat_completions", CHAT, mode="tree", **whose)
     watch.mended("chat_completions", other, turned=None, **whose)
     kept = watch.sent("chat_completions", other, mode="tree", compiled=4, **whose)
