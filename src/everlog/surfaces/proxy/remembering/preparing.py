@@ -28,6 +28,7 @@ from everlog.surfaces.proxy.remembering.building import Builder, Due
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, without
 from everlog.surfaces.proxy.remembering.standing_words import System
+from everlog.surfaces.proxy.remembering.steadiness import put_back
 from everlog.surfaces.proxy.remembering.terms import (
     Client,
     Manner,
@@ -71,6 +72,8 @@ class Prepared:
     terms: Terms
     context: Context
     body: Record
+    came: Callable[[Record], Record]
+    """Puts back what the client writes anew into each request, where the provider is the one that reads it."""
 
     @property
     def due(self) -> Due:
@@ -149,7 +152,8 @@ class Preparing:
         manner = replace(manner, tools=terms.tools)
         if epoch is None:
             self._builder.warm(Due(asking.tenant, asked.thread, terms.consumer.mode, asking.budget_tokens))
-        return self._compiled(asking, asked, client, manner, model, terms)
+        came = partial(put_back, heard.profile, provider_of(asking.target), client=heard.came)
+        return self._compiled(asking, asked, client, manner, model, terms, came)
 
     def again(self, prepared: Prepared) -> Prepared:
         """Return a request that is shorter than one that was refused as too long.
@@ -160,10 +164,17 @@ class Preparing:
         """
         one = prepared
         terms = replace(one.terms, too_long=True)
-        return self._compiled(one.asking, one.asked, one.client, one.manner, one.model, terms)
+        return self._compiled(one.asking, one.asked, one.client, one.manner, one.model, terms, one.came)
 
     def _compiled(
-        self, asking: Asking, asked: Asked, client: Client, manner: Manner, model: Model, terms: Terms
+        self,
+        asking: Asking,
+        asked: Asked,
+        client: Client,
+        manner: Manner,
+        model: Model,
+        terms: Terms,
+        came: Callable[[Record], Record],
     ) -> Prepared:
         found = context.prepare(self._store, asking.tenant, asked.thread, terms)
         return Prepared(
@@ -174,6 +185,7 @@ class Preparing:
             manner=manner,
             terms=terms,
             context=found,
+            came=came,
             body=without(
                 client.protocol.name, body_of(client, found, terms, manner), self._known(asking, asked, model)
             ),

@@ -16,7 +16,7 @@ from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
-from everlog.protocols.shapes import encoded, loads, record
+from everlog.protocols.shapes import Record, encoded, loads, record
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
@@ -25,6 +25,7 @@ from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
 from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
 from everlog.surfaces.proxy.relay.upstream import Coming
+from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.remembering.answering import Streamed, unstreamed
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.keeping import Kept
@@ -32,6 +33,7 @@ from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
 from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.steadiness import as_read
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -123,7 +125,8 @@ class Remembering:
         placed = heard.presence.placed
         known = None if placed is None or placed.forks_at is not None else placed.thread
         model = heard.request.model or ""
-        return found, sent(heard.body, thread=None if known is None else known.id, consumer=model)
+        body = as_read(heard.profile, provider_of(asking.target), heard.came)
+        return found, sent(body, thread=None if known is None else known.id, consumer=model)
 
     async def _asked(self, prepared: Prepared, exchange: Exchange, way: Way) -> Coming:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
@@ -148,9 +151,12 @@ class Remembering:
         protocol = prepared.asking.protocol
         while True:
             sums = self._options.usage == "sum"
-            kept.rounds = Rounds(protocol, body, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
-            coming = await way.send(await asyncio.to_thread(encoded, body))
+            sent = prepared.came(body)
+            kept.rounds = Rounds(protocol, sent, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
+            coming = await way.send(await asyncio.to_thread(encoded, sent))
             if coming.status < 400:
+                if tried:
+                    await asyncio.to_thread(self._mended, prepared, body)
                 for reason in tried:
                     self._learned.note(prepared.asking.target.name, prepared.model.id, prepared.asked.thread, reason)
                 return coming
@@ -170,6 +176,16 @@ class Remembering:
                 kept.prepared, body = prepared, prepared.body
             else:
                 body = other.body
+
+    def _mended(self, prepared: Prepared, body: Record) -> None:
+        self._recorder.watch.mended(
+            prepared.asking.protocol.name,
+            body,
+            tenant=prepared.asking.tenant,
+            thread=prepared.asked.thread,
+            consumer=prepared.terms.consumer.key,
+            turned=prepared.context.turned if prepared.terms.too_long else None,
+        )
 
     async def _shorter(self, prepared: Prepared) -> Prepared:
         act = partial(self._preparing.again, prepared)
