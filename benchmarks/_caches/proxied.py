@@ -17,10 +17,12 @@ from benchmarks._caches.providers import Wire
 from benchmarks._caches.talks import Exchange, Talk
 from everlog.errors import ProviderTrouble
 from everlog.protocols import FORMATS
-from everlog.protocols.shapes import encoded
+from everlog.protocols.exchange import Tool
+from everlog.protocols.shapes import encoded, record
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.remembering.terms import TOOLS, words
 from everlog.surfaces.proxy.running import running
 from everlog.surfaces.proxy.settings.configured import configured
 from everlog.testing.upstream import Answer
@@ -49,6 +51,20 @@ def proxied(talk: Talk, wire: Wire) -> Iterator[Request]:
                     memory.thread(thread.key).pump()  # as a thread beside the talk would by the next request
         finally:
             runner.run(front._app.stop())
+
+
+def told(talk: Talk) -> Talk:
+    """Return a talk in which the model is told of its memory, and has its tools, as the proxy does it."""
+    ours = tuple(
+        Tool(
+            name=f"everlog_{one['name']}",
+            description=str(one["description"]),
+            parameters=dict(record(one["parameters"])),
+        )
+        for one in TOOLS
+    )
+    instructions = f"{talk.instructions}\n\n{words('tree', tools=True)}"
+    return replace(talk, instructions=instructions, tools=(*talk.tools, *ours))
 
 
 async def _begun(wire: Wire, upstream: "_Upstream") -> tuple[everlog.Everlog, Front]:
@@ -87,7 +103,9 @@ async def _ask(front: Front, path: str, body: bytes) -> None:
 
 
 def _answer(exchange: Exchange) -> Answer:
-    calls = tuple((one.call.call_id, one.call.name, json.loads(one.call.arguments)) for one in exchange.reply if one.call)
+    calls = tuple(
+        (one.call.call_id, one.call.name, json.loads(one.call.arguments)) for one in exchange.reply if one.call
+    )
     text = "".join(one.text for one in exchange.reply if one.kind == "assistant")
     return Answer(text=text, calls=calls, output_tokens=exchange.reply_tokens)
 
