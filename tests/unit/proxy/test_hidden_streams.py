@@ -452,3 +452,33 @@ def test_text_goes_out_as_it_comes(protocol, case):
         if ended.is_final:
             break
         rounds.answer({})
+
+
+@each_protocol
+def test_a_round_is_over_when_the_upstream_says_so_and_not_when_its_connection_ends(protocol):
+    rounds = begun(protocol, CASES["only words"], stream=True)
+    *before, last = Frames().feed(b"".join(events_of(body_of(SAYS, protocol, "m"), protocol)))
+    for event in before:
+        rounds.feed(event)
+        assert not rounds.is_over
+    rounds.feed(last)
+    assert rounds.is_over
+
+
+def test_an_error_of_null_is_none():
+    """As some servers write it into each chunk."""
+    rounds = begun("chat_completions", CASES["only words"], stream=True)
+    chunk: JSON = {
+        "id": "c",
+        "error": None,
+        "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}],
+    }
+    assert events(fed(rounds, "chat_completions", events=[chunk])) == [chunk]
+    assert not rounds.is_over
+
+
+def test_probabilities_of_a_call_of_ours_are_not_told():
+    rounds = begun("chat_completions", CASES["ours only"], stream=True)
+    call: JSON = {"index": 0, "id": "our_1", "function": {"name": "everlog_zoom", "arguments": ""}}
+    choice: JSON = {"index": 0, "delta": {"tool_calls": [call]}, "logprobs": {"content": [{"token": "zoom"}]}}
+    assert fed(rounds, "chat_completions", events=[{"id": "c", "choices": [choice]}]) == b""

@@ -70,7 +70,7 @@ class ChunkTeller:
         if self._is_plain(event.data, deltas):
             return as_came(event)
         chunk = record(loads(event.data))
-        if "error" in chunk:
+        if FORMAT.parse_fault(chunk) is not None:
             self._withheld.append(event)
             return b""
         if self._is_first:
@@ -106,7 +106,7 @@ class ChunkTeller:
         if not is_last:
             if is_same:
                 return as_came(event)
-            says = says or "role" in delta or bool(choice.get("logprobs"))
+            says = says or "role" in delta or (bool(choice.get("logprobs")) and "tool_calls" not in before)
             return self._told(chunk, {**choice, "delta": delta}) if says else b""
         if is_same and not says:
             self._withheld.append(event)

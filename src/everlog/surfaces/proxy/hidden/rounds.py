@@ -125,6 +125,11 @@ class Rounds:
         """Take in an event of the round and return what the client gets for it."""
         return self._teller.feed(event, self._stream.feed(event))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the upstream said that nothing more comes in this round."""
+        return self._stream.done or self._stream.fault is not None
+
     def take(self, body: Record) -> None:
         """Take in a round's answer that came whole."""
         self._whole = body
@@ -240,7 +245,8 @@ class Rounds:
     @property
     def _is_upstreams(self) -> bool:
         """Whether the answer is the upstream's, nothing left out."""
-        return self.rounds == 1 and not any(map(self._is_ours, _called(self._rounds[0].reply)))
+        messages = self._rounds[0].reply.said.messages
+        return self.rounds == 1 and not any(one.call and self._is_ours(one.call.name) for one in messages)
 
     def _items(self, *more: Reply) -> tuple[JSON, ...]:
         replies = (*(one.reply for one in self._rounds), *more)
@@ -266,7 +272,12 @@ class Rounds:
     @property
     def held(self) -> tuple[Said, ...]:
         """What was said in truth, where that is not what the client was shown; else nothing."""
-        return tuple(self._held) if self._answered else ()
+        return self.said if self._answered else ()
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """What was said in truth: the replies of all rounds, and the results of calls of ours."""
+        return tuple(self._held)
 
     @property
     def rounds(self) -> int:
@@ -281,10 +292,6 @@ class Rounds:
 
 def _is_answer(reply: Reply) -> bool:
     return reply.finish != "failed" and (reply.stop is not None or bool(reply.said.messages))
-
-
-def _called(reply: Reply) -> list[str]:
-    return [one.call.name for one in reply.said.messages if one.call is not None]
 
 
 def _own(call: Call) -> Call:
