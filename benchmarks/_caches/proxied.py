@@ -50,7 +50,7 @@ def proxied(talk: Talk, wire: Wire) -> Iterator[Request]:
                 for thread in memory.threads():
                     memory.thread(thread.key).pump()  # as a thread beside the talk would by the next request
         finally:
-            runner.run(front._app.stop())
+            runner.run(front.app.stop())
 
 
 def told(talk: Talk) -> Talk:
@@ -70,9 +70,9 @@ def told(talk: Talk) -> Talk:
 async def _begun(wire: Wire, upstream: "_Upstream") -> tuple[everlog.Everlog, Front]:
     memory = everlog.open(":memory:")
     said = {"upstream": {"base_url": BASE, "provider": wire.served}}
-    front = running(configured(file=said, environment={}, given={"memory.mode": "tree"}), lambda: memory)
-    front._app._given = upstream
-    await front._app.start()
+    found = configured(file=said, environment={}, given={"memory.mode": "tree"})
+    front = running(found, lambda: memory, upstream=upstream)
+    await front.app.start()
     return memory, front
 
 
@@ -97,7 +97,7 @@ async def _ask(front: Front, path: str, body: bytes) -> None:
         status = message.get("status", status)
 
     await front(scope, receive, send)
-    await front._app.duties.finish(60)
+    await front.app.duties.finish(60)
     if status != 200:
         raise ProviderTrouble(f"the proxy answered {status}")
 
@@ -113,7 +113,7 @@ def _answer(exchange: Exchange) -> Answer:
 @dataclass(slots=True)
 class _Upstream:
     wire: Wire
-    answer: Answer = Answer()
+    answer: Answer = field(default_factory=Answer)
     sent: list[bytes] = field(default_factory=list)
 
     async def send(self, outgoing: Outgoing) -> "_Coming":
