@@ -7,6 +7,7 @@ from benchmarks._caches import policies
 from benchmarks._caches.ours import ours
 from benchmarks._caches.plans import Request, requests
 from benchmarks._caches.providers import Provider, Wire, wires
+from benchmarks._caches.proxied import proxied, told
 from benchmarks._caches.runs import Run, run
 from benchmarks._caches.talks import Talk
 
@@ -40,6 +41,20 @@ def compare(talk: Talk, names: Sequence[str]) -> Iterator[Compared]:
             for name in names:
                 one = ran[name][provider.name]
                 yield Compared(provider, name, one, one.usd / first)
+
+
+def compare_proxied(talk: Talk) -> Iterator[Compared]:
+    """Yield, at each provider, a client that sends everything, straight and through the proxy.
+
+    Their costs are told beside a view that is merged after every message, by a model that is told of it as the proxy does.
+    """
+    for wire in wires():
+        first = run(wire, requests(policies.merged, told(talk), wire))
+        ran = {"whole": run(wire, requests(policies.whole, talk, wire)), "proxied": run(wire, proxied(talk, wire))}
+        for provider in wire.providers:
+            for name, runs in ran.items():
+                one = runs[provider.name]
+                yield Compared(provider, name, one, one.usd / first[provider.name].usd)
 
 
 def _requests(name: str, talk: Talk, wire: Wire) -> Iterator[Request]:

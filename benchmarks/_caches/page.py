@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks._caches.compared import Compared, compare
+from benchmarks._caches.compared import Compared, compare, compare_proxied
 from benchmarks._caches.plot import plot
 from benchmarks._caches.talks import agent, plain, with_tools
+from benchmarks._caches.use import MILLION
 
 PAGE = Path(__file__).parents[2] / "docs" / "caching.md"
 
@@ -39,6 +40,9 @@ TALKS = {
     "agent": "20 turns of 30 to 60 rounds",
 }
 
+WORKED = 100
+"""Turns with tools of a client that sends all of it, always, a megabyte in the end."""
+
 SHORT_TURNS = 45
 """Enough for a first epoch to end."""
 
@@ -47,7 +51,12 @@ def write() -> None:
     """Make all numbers again and put them into the page and the plot."""
     talked = list(compare(plain(), list(ROWS)))
     worked = [*compare(with_tools(), ("merged", "ours")), *compare(agent(), ("merged", "ours"))]
-    numbers = f"{_matrix(talked)}\n{_ours('talk', talked, worked)}\n{short()}"
+    through = [
+        (TALKS["talk"], compare_proxied(plain())),
+        (f"{WORKED} turns with tools", compare_proxied(with_tools(WORKED))),
+    ]
+    parts = (_matrix(talked), _ours("talk", talked, worked), _proxied(through), short())
+    numbers = "\n".join(parts)
     text = PAGE.read_text("utf-8")
     head, _, rest = text.partition(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n{numbers}{END}{rest.partition(END)[2]}", "utf-8")
@@ -62,7 +71,8 @@ def drawn(ran: Sequence[Compared]) -> str:
 
 def short() -> str:
     """Return the numbers of a short run, as a comment: they change whenever the others do."""
-    ran = compare(plain(SHORT_TURNS), ("merged", "ours"))
+    ran = list(compare(plain(SHORT_TURNS), ("merged", "ours")))
+    ran = [*ran, *(one for one in compare_proxied(plain(SHORT_TURNS)) if one.policy == "proxied")]
     found = {f"{one.provider.name}, {one.policy}": [one.run.use.read, round(one.run.usd, 6)] for one in ran}
     return f"<!-- {SHORT_TURNS} turns: {json.dumps(found)} -->\n"
 
@@ -92,6 +102,30 @@ def _ours(name: str, talked: Iterable[Compared], worked: Sequence[Compared]) -> 
         "read of what was sent again",
         "cost beside merging always",
         "input cost",
+    ]
+    return _table(head, rows)
+
+
+def _proxied(parts: Iterable[tuple[str, Iterable[Compared]]]) -> str:
+    """Return what a client sends and pays without Everlog, and what leaves the proxy for it."""
+    rows = []
+    for talk, compared in parts:
+        ran = list(compared)
+        for straight, one in zip(ran[::2], ran[1::2], strict=True):
+            tokens = [f"{side.run.use.tokens / MILLION:.2f} M" for side in (straight, one)]
+            costs = [f"${side.run.usd:.3f}" for side in (straight, one)]
+            shares = [f"{share:.1%}" for share in (one.run.cached, one.run.cached_again, one.relative)]
+            rows.append([talk, one.provider.name, *tokens, *costs, *shares])
+    head = [
+        "conversation",
+        "model",
+        "input without Everlog",
+        "through the proxy",
+        "its cost without",
+        "through the proxy",
+        "read of all",
+        "read of what was sent again",
+        "cost beside merging always",
     ]
     return _table(head, rows)
 

@@ -17,10 +17,12 @@ from benchmarks._caches.providers import Wire
 from benchmarks._caches.talks import Exchange, Talk
 from everlog.errors import ProviderTrouble
 from everlog.protocols import FORMATS
-from everlog.protocols.shapes import encoded
+from everlog.protocols.exchange import Tool
+from everlog.protocols.shapes import encoded, record
 from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.remembering.terms import TOOLS, words
 from everlog.surfaces.proxy.running import running
 from everlog.surfaces.proxy.settings.configured import configured
 from everlog.testing.upstream import Answer
@@ -48,15 +50,29 @@ def proxied(talk: Talk, wire: Wire) -> Iterator[Request]:
                 for thread in memory.threads():
                     memory.thread(thread.key).pump()  # as a thread beside the talk would by the next request
         finally:
-            runner.run(front._app.stop())
+            runner.run(front.app.stop())
+
+
+def told(talk: Talk) -> Talk:
+    """Return a talk in which the model is told of its memory, and has its tools, as the proxy does it."""
+    ours = tuple(
+        Tool(
+            name=f"everlog_{one['name']}",
+            description=str(one["description"]),
+            parameters=dict(record(one["parameters"])),
+        )
+        for one in TOOLS
+    )
+    instructions = f"{talk.instructions}\n\n{words('tree', tools=True)}"
+    return replace(talk, instructions=instructions, tools=(*talk.tools, *ours))
 
 
 async def _begun(wire: Wire, upstream: "_Upstream") -> tuple[everlog.Everlog, Front]:
     memory = everlog.open(":memory:")
     said = {"upstream": {"base_url": BASE, "provider": wire.served}}
-    front = running(configured(file=said, environment={}, given={"memory.mode": "tree"}), lambda: memory)
-    front._app._given = upstream
-    await front._app.start()
+    found = configured(file=said, environment={}, given={"memory.mode": "tree"})
+    front = running(found, lambda: memory, upstream=upstream)
+    await front.app.start()
     return memory, front
 
 
@@ -81,7 +97,7 @@ async def _ask(front: Front, path: str, body: bytes) -> None:
         status = message.get("status", status)
 
     await front(scope, receive, send)
-    await front._app.duties.finish(60)
+    await front.app.duties.finish(60)
     if status != 200:
         raise ProviderTrouble(f"the proxy answered {status}")
 
@@ -97,7 +113,7 @@ def _answer(exchange: Exchange) -> Answer:
 @dataclass(slots=True)
 class _Upstream:
     wire: Wire
-    answer: Answer = Answer()
+    answer: Answer = field(default_factory=Answer)
     sent: list[bytes] = field(default_factory=list)
 
     async def send(self, outgoing: Outgoing) -> "_Coming":

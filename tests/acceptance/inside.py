@@ -36,8 +36,9 @@ class Inside:
             self.key()
         said: Mapping[str, Any] = {"upstream": {"base_url": BASE}, "keys": {"required": needs_keys}}
         found = configured(file=said, environment={}, given={"memory.mode": "tree"})
-        self.front: Front = running(found, lambda: self.home, compactor=compactor_of(EXTRACTIVE))
-        self.front._app._given = self.upstream
+        self.front: Front = running(
+            found, lambda: self.home, compactor=compactor_of(EXTRACTIVE), upstream=self.upstream
+        )
 
     def key(self) -> str:
         """Return a new key."""
@@ -54,4 +55,4 @@ class Inside:
 
     async def stop(self) -> None:
         """End it, and close its database."""
-        await self.front._app.stop()
+        await self.front.app.stop()

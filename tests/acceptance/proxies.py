@@ -63,6 +63,13 @@ def serving(
             finish(process)
 
 
+def small(home: Path, budget_tokens: int = 1_000) -> dict[str, str]:
+    """Return the environment of a proxy whose memory may take so little, as a file of settings says."""
+    settings = home / "small.yaml"
+    settings.write_text(f"memory:\n  budget_tokens: {budget_tokens}\n")
+    return {"EVERLOG_CONFIG": str(settings)}
+
+
 class Stage:
     """A provider whose script each test gives anew."""
 

@@ -1,11 +1,11 @@
-"""Real agent tools, unchanged but for the base URL: what upstream gets and the tool shows is as without a proxy, and the
-log holds each message once.
+"""Real agent tools, unchanged but for the base URL: what the tool shows is as without a proxy, and the log holds each message
+once; so does what upstream gets in mode record, and in mode tree it is lawful, however small the budget.
 """
 
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +14,75 @@ import pytest
 from everlog.messages import JSON
 from everlog.testing.upstream import Answer, Received, Upstream
 from tests.acceptance.cli import Everlog
-from tests.acceptance.proxies import serving
+from tests.acceptance.judging import Lawful
+from tests.acceptance.proxies import serving, small
 from tests.clients.agents import AGENTS, Agent, steady
 
 pytestmark = pytest.mark.clients
 
 
-def model(agent: Agent, home: Path) -> Callable[[Received], Answer]:
-    """Return a model that reads the file again and again, and then says something; each text is another one."""
-    count = 0
+@dataclass
+class Model:
+    """Reads the file again and again, and then says something; each text is another one.
 
-    def answer(received: Received) -> Answer:
-        nonlocal count
+    Where it is offered memory's tools it looks into memory too, before every fourth answer.
+    """
+
+    agent: Agent
+    home: Path
+    count: int = 0
+    """How many answers it gave that the client has to see."""
+    looked: set[int] = field(default_factory=set)
+
+    def __call__(self, received: Received) -> Answer:
+        agent = self.agent
         if not agent.is_main(received.body):
             return Answer(text="A title")
-        number, count = count, count + 1
+        number = self.count
+        if number % 4 == 1 and number not in self.looked and "everlog_zoom" in json.dumps(received.body["tools"]):
+            self.looked.add(number)
+            return Answer(calls=((f"mem_{number:04}", "everlog_zoom", {"id": number, "n": 1}),))
+        self.count += 1
         turn, place = divmod(number, agent.rounds + 1)
         if place == agent.rounds:
             return Answer(text=f"Done with turn {turn}.")
         name, told = agent.call
-        arguments: dict[str, JSON] = {key: value.format(folder=home / "project") for key, value in told.items()}
+        arguments: dict[str, JSON] = {key: value.format(folder=self.home / "project") for key, value in told.items()}
         return Answer(text=f"Looking, {number}.", calls=((f"call_{number:04}", name, arguments),))
-
-    return answer
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["record", "tree"])
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_a_long_talk_is_as_without_a_proxy_and_kept_once(
-    agent: Agent, tmp_path: Path, everlog: Everlog, record_property: Any
+    agent: Agent, mode: str, tmp_path: Path, everlog: Everlog, record_property: Any
 ):
+    """In mode record the upstream gets the same; in mode tree, at a budget that is far too small for the talk, what is lawful."""
     said = [f"Question {number}: what is in notes.txt?" for number in range(agent.turns)]
     home, kept = tmp_path / "home", tmp_path / "kept"
     kept.mkdir()
-    with Upstream(model(agent, home), models=("gpt-5.1-codex",)) as direct:
+    with Upstream(Model(agent, home), models=("gpt-5.1-codex",)) as direct:
         shown = agent.talk(direct.url.removesuffix("/v1"), home, said)
     shutil.rmtree(home)
+    model = Model(agent, home)
     with (
-        Upstream(model(agent, home), models=("gpt-5.1-codex",)) as upstream,
-        serving(upstream.url, kept, mode="record") as proxy,
+        Upstream(model, models=("gpt-5.1-codex",)) as upstream,
+        serving(upstream.url, kept, mode=mode, **small(kept)) as proxy,
     ):
         shown_too = agent.talk(proxy.url, home, said)
     record_property("told", f"{agent.name} {agent.version}: {len(upstream.requests)} requests of {agent.protocol}")
     assert [steady(text) for text in shown_too] == [steady(text) for text in shown]
-    assert [asked(one) for one in mains(agent, upstream)] == [asked(one) for one in mains(agent, direct)]
     requests = agent.turns * (agent.rounds + 1)
-    assert len(mains(agent, upstream)) == requests >= 60
+    assert model.count == requests >= 60
+    came = mains(agent, upstream)
+    assert len(came) == requests + len(model.looked)
+    if mode == "record":
+        assert [asked(one) for one in came] == [asked(one) for one in mains(agent, direct)]
+    else:
+        assert len(model.looked) > requests / 8
+        lawful = Lawful(agent.protocol)
+        for one in came:
+            lawful(one.body)
     here = everlog.at(kept)
     texts = Counter(kept_texts(here))
     looked = [f"Looking, {n}." for n in range(requests) if (n + 1) % (agent.rounds + 1)]

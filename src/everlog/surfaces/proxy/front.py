@@ -33,7 +33,8 @@ class Front:
 
     def __init__(self, app: App, *, door: Door, site: Site) -> None:
         """Stand before the relay; the door is the one that the relay has."""
-        self._app = app
+        self.app = app
+        """The relay."""
         self._door = door
         self._site = site
         self._api = None if site.store is None else Api(site.store, builds=site.builds, since=site.since)
@@ -43,7 +44,7 @@ class Front:
         if scope["type"] != "http":
             if self._api is not None:
                 await self._api.start()
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         meter = Meter(receive, send)
         metrics = self._site.metrics
@@ -52,14 +53,14 @@ class Front:
             if _is_page(scope["path"]):
                 await self._page(scope, meter)
             else:
-                await self._app(scope, meter.receive, meter.send)
+                await self.app(scope, meter.receive, meter.send)
         finally:
             metrics.add("everlog_requests_in_flight", by=-1)
             self._ended(scope, meter)
 
     async def _page(self, scope: Scope, meter: "Meter") -> None:
         head = head_of(scope)
-        page = crossing.allowed(head, self._app.options.origins, is_open=self._door.is_open)
+        page = crossing.allowed(head, self.app.options.origins, is_open=self._door.is_open)
         if isinstance(page, crossing.Strange):
             await _refuse(meter, 403, page.message, page.code)
             return

@@ -36,7 +36,7 @@ from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import Tally
 from everlog.surfaces.proxy.relay.hearing import Ear, Way
 from everlog.surfaces.proxy.relay.translated import COUNTS
-from everlog.surfaces.proxy.relay.upstream import Coming
+from everlog.surfaces.proxy.relay.upstream import Coming, Upstream
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.remembering.wanted import wanted
@@ -117,30 +117,39 @@ def _caller(principal: Principal) -> Caller:
     )
 
 
-def running(found: Configured, open_database: Callable[[], Everlog], *, compactor: Compactor | None = None) -> Front:
+def running(
+    found: Configured,
+    open_database: Callable[[], Everlog],
+    *,
+    compactor: Compactor | None = None,
+    upstream: Upstream | None = None,
+) -> Front:
     """Return the proxy; the database is opened where something is kept, or keys are needed, and closed at its end.
 
     Args:
         found: what is said of it.
         open_database: opens the database.
         compactor: what builds lines and summaries beside the requests, see `compactor_of`; None if somebody else does.
+        upstream: what requests go through; by default HTTP.
 
     Raises:
         Mistake: there is no upstream, or others could reach it and there is no key to let them in.
     """
     options = found.options()
     if not found.needs_database:
-        app, door = App(options), Door(None)
+        app, door = App(options, upstream=upstream), Door(None)
         return Front(app, door=door, site=Site(app=app, metrics=Metrics(), aliases=found.aliases))
     memory = open_database()
     try:
-        return _on_database(memory, found, options, compactor)
+        return _on_database(memory, found, options, compactor, upstream)
     except BaseException:
         memory.close()
         raise
 
 
-def _on_database(memory: Everlog, found: Configured, options: Options, compactor: Compactor | None) -> Front:
+def _on_database(
+    memory: Everlog, found: Configured, options: Options, compactor: Compactor | None, upstream: Upstream | None
+) -> Front:
     local = replace(LOOPBACK, tenant=memory.name, one_person=found.proxy.keys.one_person)
     now = memory.store.clock.now()
     if found.needs_keys and all(key.refusal(now) for key in memory.store.read(memory.name, keys)):
@@ -168,7 +177,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         memory.close()
 
     keeping = Keeping(recorder, options, Remembering(recorder, builder, options))
-    app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
+    app = App(options, upstream=upstream, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
         metrics=Metrics(),
