@@ -18,6 +18,8 @@ from everlog.protocols.shapes import encoded
 from everlog.pump import compactor_of
 from everlog.store import open_store
 from everlog.surfaces.proxy.recording.exchanges import body_of, parse_request
+from everlog.surfaces.proxy.recording.profiles import profile_of
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.recorder import Heard
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.learned import Learned
@@ -47,7 +49,15 @@ class Server:
         request, history = parse_request(CHAT, (), body, caller=Caller(is_one_person=True), request="0" * 32)
         presence = Presence(request, self.home.redact)
         self.home.store.read(self.home.name, presence.place)
-        return Heard(request=request, presence=presence, is_stored=False, body=body, history=history)
+        return Heard(
+            request=request,
+            presence=presence,
+            is_stored=False,
+            body=body,
+            came=body,
+            profile=profile_of(Facts((), body, ())),
+            history=history,
+        )
 
     def keep(self, heard: Heard, answer: str) -> None:
         """Keep an answer with its request."""
