@@ -7,7 +7,7 @@ it is looked up within it. It knows neither conversations nor HTTP.
 from everlog.access.keys import Key, Limits, NewKey, Role, create, forget_user, keys, recognise, revoke
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
-from everlog.access.requests import Requested, asked, asked_by, forget, note, oldest, surplus, upstream_of
+from everlog.access.requests import Requested, answered_by, asked, asked_by, forget, note, oldest, surplus
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -23,6 +23,7 @@ __all__ = [
     "Role",
     "Token",
     "Used",
+    "answered_by",
     "asked",
     "asked_by",
     "create",
@@ -38,7 +39,6 @@ __all__ = [
     "recognise",
     "revoke",
     "surplus",
-    "upstream_of",
     "use",
     "used",
 ]

@@ -76,6 +76,7 @@ exchange = Table(
     Column("protocol", String(32), nullable=False),
     Column("upstream", KEY),
     Column("response", KEY),
+    Column("previous", KEY),
     Column("model", KEY),
     Column("status", SmallInteger, info={"holds": range(1000)}),
     Column("decision", String(16), nullable=False),
@@ -155,9 +156,9 @@ def _requests(*filters: str) -> Select[Any]:
 REQUESTS = {some: _requests(*some) for n in range(len(FILTERS) + 1) for some in combinations(FILTERS, n)}
 """By the columns that are given, in the order of `FILTERS`."""
 
-UPSTREAM_OF = (
+REQUEST_OF_ANSWER = (
     scoped(exchange)
-    .select(exchange.c.upstream)
+    .select()
     .where(exchange.c.response == bindparam("response"), exchange.c.key == bindparam("of_key"))
     .order_by(exchange.c.id.desc())
     .limit(1)

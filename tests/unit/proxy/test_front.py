@@ -19,6 +19,7 @@ from everlog import access
 from everlog.access import LOOPBACK, Limits
 from everlog.conversation.alignment.values import Caller
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
+from everlog.memory.tree.extractive import Extractive
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
@@ -27,6 +28,8 @@ from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.remembering.building import Builder
+from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.settings.options import Options
 from everlog.testing.upstream.answers import Answer, body_of
@@ -40,16 +43,25 @@ ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_co
 class Proxy:
     """A proxy on a database in memory, before an upstream that a test plays."""
 
-    def __init__(self, *, needs_keys: bool = False, keeps: bool = True, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        needs_keys: bool = False,
+        keeps: bool = True,
+        remembers: bool = False,
+        options: Options | None = None,
+    ) -> None:
         self.home = everlog.open(":memory:")
         self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
         self.recorder = Recorder(
             self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact, keeps=keeps
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
-        keeping = Keeping(self.recorder)
+        options = options or replace(PLAIN, mode="tree" if remembers else "record")
+        self.builder = Builder(self.home.store, Extractive())
+        keeping = Keeping(self.recorder, Remembering(self.recorder, self.builder, options) if remembers else None)
         app = App(
-            options or replace(PLAIN, mode="record"),
+            options,
             upstream=Upstream(self._answered),
             ears=keeping,
             memory=keeping,
@@ -85,6 +97,7 @@ class Proxy:
 
     def close(self) -> None:
         self.recorder.close()
+        self.builder.close()
         self.home.close()
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
@@ -17,9 +18,12 @@ from everlog.messages import Call
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
 from everlog.protocols.shapes import encoded, loads, record
+from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.recording.exchanges import body_of
 from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
 from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
@@ -30,6 +34,7 @@ from everlog.surfaces.proxy.remembering.keeping import Kept
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.stateless import Elsewhere, is_ours
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -42,6 +47,14 @@ TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
+OFF = b"x-everlog-memory-off"
+"""The header that says why a request goes on at the server, without memory."""
+
+LOST = (
+    "There is no answer for you of the id that `previous_response_id` names: it was forgotten, erased, not stored, or given "
+    "under another key or user. Send the whole conversation."
+)
+CONVERSATION_AWAY = "What this goes on from cannot be looked up now. Send the whole of it, or try again in a moment."
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
 
 
@@ -81,6 +94,12 @@ class Remembering:
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
+        if found == "lost":
+            return _refusal(400, LOST, "previous_response_not_found")
+        if found == "prepare" and protocol == "responses" and await asyncio.to_thread(_is_ours, incoming):
+            return _refusal(503, CONVERSATION_AWAY, "conversation_unavailable")
+        if found in get_args(Elsewhere):
+            ear.headers = (*ear.headers, (OFF, found.encode()))
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking) -> Prepared | Off:
@@ -162,6 +181,16 @@ class Remembering:
         )
         with tools:
             return {call.call_id: _said(tools, call) for call in calls}
+
+
+def _is_ours(incoming: Incoming) -> bool:
+    """Whether a request goes on from an answer that no server knows."""
+    body = body_of(readable(incoming) or b"")
+    return body is not None and is_ours(body)
+
+
+def _refusal(status: int, message: str, code: str) -> Whole:
+    return Whole(*fault(status, message, code, is_anthropic=False))
 
 
 def _said(tools: Tools, call: Call) -> str:
