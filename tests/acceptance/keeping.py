@@ -68,8 +68,8 @@ class Keeper:
         self.upstream = upstream
         self.recorder = Recorder(home.store, tenant="default", caller=Caller(), redact=home.redact, waiting=waiting)
         self.door = door = Door(home.store, local=local)
-        targets = (Target(base_url=upstream.url),)
-        self.app = App(Options(targets=targets, mode="record"), ears=Keeping(self.recorder), door=door, hold_s=hold_s)
+        options = Options(targets=(Target(base_url=upstream.url),), mode="record")
+        self.app = App(options, ears=Keeping(self.recorder, options), door=door, hold_s=hold_s)
         site = Site(app=self.app, metrics=Metrics(), store=home.store, recorder=self.recorder)
         self._server = _Server(Front(self.app, door=door, site=site))
         listening = listen("127.0.0.1", 0)

@@ -37,12 +37,26 @@ def test_a_small_limit_is_listed_as_it_is_and_what_was_used_beside_it(everlog: E
     assert key["used_this_month"] == {"requests": 0, "tokens": 0, "usd": 0.0, "unpriced": 0}
 
 
+def test_a_key_says_what_is_done_with_its_conversations_and_how_much_memory_may_take(everlog: Everlog):
+    made = everlog.good("keys", "create", "agent", "--mode", "tree", "--budget", "50000", "--json").json
+    assert (made["mode"], made["budget_tokens"]) == ("tree", 50_000)
+    everlog("keys", "create", "plain")
+    listed = everlog.good("keys", "list")
+    assert "mode tree, 50,000 tokens of memory" in listed.text
+    assert listed.text.count("mode ") == 1
+    agent, plain = everlog.good("keys", "list", "--json").json
+    assert (agent["mode"], agent["budget_tokens"]) == ("tree", 50_000)
+    assert (plain["mode"], plain["budget_tokens"]) == (None, None)
+
+
 def test_what_cannot_be_done_with_keys_is_one_line(everlog: Everlog):
     everlog("keys", "create", "same")
     token = everlog("keys", "create", "same").text.strip()
     for words, said in (
         (("create", "x", "--role", "root"), "a role is one of chat, read, admin"),
         (("create", "x", "--requests-per-minute", "0"), "requests_per_minute is above 0"),
+        (("create", "x", "--mode", "all"), "a mode is one of off, record, rolling, tree, not 'all'"),
+        (("create", "x", "--budget", "999"), "the budget of a key is 1,000 tokens at least"),
         (("revoke", "same"), "2 keys are meant"),
         (("revoke", "nobody"), "there is no such key"),
         (("revoke", token), "keep the key itself out of commands"),

@@ -72,7 +72,8 @@ class Server(uvicorn.Server):
 def proxy(stage: Stage, recorder: Recorder) -> Iterator[str]:
     """The address of a proxy that records, on a loop in a thread of its own."""
     door = Door(None, local=replace(LOOPBACK, tenant="t", one_person=False))
-    server = Server(App(Options(targets=(Target(base_url=stage.upstream.url),)), ears=Keeping(recorder), door=door))
+    options = Options(targets=(Target(base_url=stage.upstream.url),), mode="record")
+    server = Server(App(options, ears=Keeping(recorder, options), door=door))
     socket = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()

@@ -235,7 +235,7 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_mistakes(server: L
     for given, said in (
         (["--upstream", "models.example"], "the base URL of upstream default begins with neither http:// nor https://"),
         ([], "there is no upstream: name the server that has the models by --upstream URL"),
-        (["--upstream", server.url, "--mode", "tree"], "none of off, record"),
+        (["--upstream", server.url, "--mode", "all"], "none of off, record, rolling, tree"),
     ):
         done = everlog("serve", "--port", 0, *given)
         assert (done.status, said in done.err) == (2, True), done.err

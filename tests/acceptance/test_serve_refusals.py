@@ -59,7 +59,7 @@ def test_keys_that_are_required_must_be_there_and_open(everlog: Everlog):
         ("request_context: {user_header: [x]}", "request_context has no 'user_header'; did you mean user_headers?"),
         ("server: {body_limit_mb: much}", "server.body_limit_mb: expected a number, got a text"),
         ("keys: {required: perhaps}", "keys.required: expected true or false, got a text"),
-        ("memory: {mode: all}", "memory.mode: 'all' is none of off, record"),
+        ("memory: {mode: all}", "memory.mode: 'all' is none of off, record, rolling, tree"),
         ("server: [1]", "server: expected a section, got a list"),
         ("server: {port: 1", "everlog.yaml"),
     ],

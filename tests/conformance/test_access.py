@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,14 @@ def recognised(store: Store, token: Token) -> object:
 def test_a_key_is_recognised_until_it_is_revoked(store: Store, tenants: Iterator[str]):
     tenant = next(tenants)
     limits = Limits(requests_per_minute=60, tokens_per_day=1_000_000, usd_per_month=12.5)
-    new = made(store, tenant, role="read", name="laptop", user="ann", project="boat", one_person=True, limits=limits)
+    given: dict[str, Any] = {"role": "read", "name": "laptop", "user": "ann", "project": "boat", "one_person": True}
+    given |= {"mode": "rolling", "budget_tokens": 8000, "limits": limits}
+    new = made(store, tenant, **given)
     assert recognised(store, token_of(new)) == new.key
     assert store.read(tenant, access.keys) == [new.key]
-    assert (new.key.role, new.key.limits, new.key.one_person) == ("read", limits, True)
+    assert {name: getattr(new.key, name) for name in given} == given
+    who = access.principal(tenant, new.key)
+    assert (who.mode, who.budget_tokens) == ("rolling", 8000)
     revoked = store.write(tenant, partial(access.revoke, named=new.key.id[:5]), name="keys.revoke")
     assert revoked.revoked_at is not None
     assert recognised(store, token_of(new)) == "revoked"
@@ -123,6 +128,27 @@ def test_what_is_used_is_added_up_and_limits_are_reached(database: Database):
     clock.advance(timedelta(days=1))
     assert reached() is None
     assert store.read("other", partial(access.used, key="ab", since=clock.now())).requests == 0
+
+
+def test_what_models_took_is_added_up_for_each_tenant(store: Store, tenants: Iterator[str]):
+    here, there = next(tenants), next(tenants)
+    for n, (tenant, model) in enumerate(((here, "b"), (here, "a"), (here, "b"), (here, None), (there, "b"))):
+        was = access.Requested(
+            id=f"{n:032x}",
+            at=datetime(2026, 3, 1, tzinfo=UTC),
+            protocol="responses",
+            decision="append",
+            model=model,
+            tokens_in=10**n,
+            tokens_out=None,
+            tokens_read=1 if n else None,
+        )
+        store.write(tenant, partial(access.note, requested=was), name="test")
+    found = store.read(here, access.by_model)
+    assert [(one.model, one.requests, one.tokens_in, one.tokens_out, one.tokens_read) for one in found] == [
+        ("a", 1, 10, 0, 1),
+        ("b", 2, 101, 0, 1),
+    ]
 
 
 def test_the_keys_of_a_user_go_with_their_words_and_all_keys_with_the_tenant(database: Database):

@@ -21,7 +21,7 @@ def shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return "" if value == {} else str(value)
+    return "" if value is None or value == {} else str(value)
 
 
 def test_the_table_of_settings_has_each_key_that_acts_with_its_default():

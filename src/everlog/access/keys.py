@@ -14,6 +14,13 @@ from everlog.store import Unit
 Role: TypeAlias = Literal["chat", "read", "admin"]
 """`chat` asks models and reaches its own memory; `read` looks at everything of the tenant; `admin` may change it too."""
 
+Mode: TypeAlias = Literal["off", "record", "rolling", "tree"]
+"""What is done with a conversation: nothing, it is kept, or what outgrew the budget also goes up as a summary or as a view."""
+
+LEAST_BUDGET = 1_000
+"""The smallest budget that a memory is given, in tokens."""
+MOST_BUDGET = 1_000_000_000
+
 NANO = 1_000_000_000
 NAME_CHARS = 200
 _MOST = (1 << 31) - 1
@@ -46,6 +53,10 @@ class Key:
     """The project that all its requests are of; None if they may name their own."""
     one_person: bool = False
     """Whether only one person stands behind it: histories without an id then need not show all that was said."""
+    mode: Mode | None = None
+    """What is done with its conversations, unless a request says so itself; None as the server does."""
+    budget_tokens: int | None = None
+    """How much of a prompt memory may take then."""
     limits: Limits = field(default_factory=Limits)
     created_at: datetime
     expires_at: datetime | None = None
@@ -75,16 +86,22 @@ def create(
     user: str | None = None,
     project: str | None = None,
     one_person: bool = False,
+    mode: Mode | None = None,
+    budget_tokens: int | None = None,
     limits: Limits | None = None,
     expires_at: datetime | None = None,
 ) -> NewKey:
     """Make a key for the unit's tenant.
 
     Raises:
-        Mistake: the role is none, a name is empty or longer than 200 characters, or a limit is no positive number.
+        Mistake: the role or the mode is none, a name is empty or longer than 200 characters, or a number cannot be one.
     """
     if role not in rows.ROLES:
         raise Mistake(f"a role is one of {', '.join(rows.ROLES)}, not {role!r}")
+    if mode is not None and mode not in rows.MODES:
+        raise Mistake(f"a mode is one of {', '.join(rows.MODES)}, not {mode!r}")
+    if budget_tokens is not None:
+        expect_budget(budget_tokens, "the budget of a key")
     for what, value in (("name", name), ("user", user), ("project", project)):
         if value is not None and not 0 < len(value) <= NAME_CHARS:
             raise Mistake(f"the {what} of a key has 1 to {NAME_CHARS} characters")
@@ -99,6 +116,8 @@ def create(
         "user": user,
         "project": project,
         "one_person": int(one_person),
+        "mode": mode,
+        "budget_tokens": budget_tokens,
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_day": limits.tokens_per_day,
         "nano_usd_per_month": nano,
@@ -148,6 +167,17 @@ def forget_user(unit: Unit, user: str) -> int:
     return unit.count(rows.DROP_KEYS_OF_USER, of_user=user)
 
 
+def expect_budget(tokens: int, what: str) -> None:
+    """Make sure that a budget can be one.
+
+    Raises:
+        Mistake: it is no whole number of tokens, too few of them, or too many.
+    """
+    expect_number(tokens, what, whole=True)
+    if not LEAST_BUDGET <= tokens <= MOST_BUDGET:
+        raise Mistake(f"{what} is {LEAST_BUDGET:,} tokens at least and {MOST_BUDGET:,} at most, not {tokens:,}")
+
+
 def _checked(limits: Limits) -> int | None:
     """Return the limit in billionths of a dollar.
 
@@ -168,7 +198,8 @@ def _checked(limits: Limits) -> int | None:
 
 
 def _key(row: Any) -> Key:
-    _, id_, _, role, name, user, project, one_person, requests, tokens_, nano, created, expires, revoked = row
+    _, id_, _, role, name, user, project, one_person, mode, budget, requests, tokens_, nano, *times = row
+    created, expires, revoked = times
     return Key(
         id=id_,
         role=role,
@@ -176,6 +207,8 @@ def _key(row: Any) -> Key:
         user=user,
         project=project,
         one_person=bool(one_person),
+        mode=mode,
+        budget_tokens=budget,
         limits=Limits(
             requests_per_minute=requests,
             tokens_per_day=tokens_,

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 
-from everlog.access.keys import Key, Limits, Role
+from everlog.access.keys import Key, Limits, Mode, Role
 
 NAME_CHARS = 200
 
@@ -19,6 +19,10 @@ class Principal:
     user: str | None = None
     project: str | None = None
     one_person: bool = False
+    mode: Mode | None = None
+    """What the key says is done with its conversations; None where it says nothing."""
+    budget_tokens: int | None = None
+    """How much of a prompt the key says memory may take."""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -39,6 +43,8 @@ def principal(tenant: str, key: Key, *, user: str | None = None, project: str | 
         user=key.user or user,
         project=key.project or project,
         one_person=key.one_person,
+        mode=key.mode,
+        budget_tokens=key.budget_tokens,
         limits=key.limits,
     )
 

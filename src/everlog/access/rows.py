@@ -25,6 +25,7 @@ from everlog.store.shapes import COUNT, FLAG, SIZE, TIME
 from everlog.store.statements import among, metadata, scoped
 
 ROLES = ("chat", "read", "admin")
+MODES = ("off", "record", "rolling", "tree")
 FILTERS = ("key", "user", "session", "project")
 """By what requests are looked for."""
 
@@ -39,6 +40,8 @@ api_key = Table(
     Column("user", KEY),
     Column("project", KEY),
     Column("one_person", SmallInteger, nullable=False, info=FLAG),
+    Column("mode", String(8), info={"holds": frozenset(MODES)}),
+    Column("budget_tokens", Integer, info=COUNT),
     Column("requests_per_minute", Integer, info=COUNT),
     Column("tokens_per_day", BigInteger, info=SIZE),
     Column("nano_usd_per_month", BigInteger, info=SIZE),
@@ -47,7 +50,7 @@ api_key = Table(
     Column("revoked_at", BigInteger, info=TIME),
     info={"erase": "tenant"},
 )
-"""A caller's key: who presents it, and what for. A NULL limit is none."""
+"""A caller's key: who presents it, and what for. A NULL limit is none, a NULL mode or budget that of the server."""
 
 key_use = Table(
     "key_use",
@@ -155,6 +158,23 @@ def _requests(*filters: str) -> Select[Any]:
 
 REQUESTS = {some: _requests(*some) for n in range(len(FILTERS) + 1) for some in combinations(FILTERS, n)}
 """By the columns that are given, in the order of `FILTERS`."""
+
+BY_MODEL = (
+    scoped(exchange)
+    .select(
+        exchange.c.model,
+        func.count(),
+        func.sum(exchange.c.tokens_in),
+        func.sum(exchange.c.tokens_out),
+        func.sum(exchange.c.tokens_read),
+        func.sum(exchange.c.tokens_written),
+        func.sum(exchange.c.nano_usd),
+    )
+    .where(exchange.c.model.is_not(None))
+    .group_by(exchange.c.model)
+    .order_by(exchange.c.model)
+)
+"""What the requests that are kept took, by the model that was asked for."""
 
 REQUEST_OF_ANSWER = (
     scoped(exchange)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,21 +13,21 @@ from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.routes import Kind, route
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
-from tests.unit.proxy.wire import Client, Coming, body_in
+from tests.unit.proxy.wire import PLAIN, Client, Coming, body_in
 
 OURS = "resp_evl_"
 CALL: tuple[str, str, JSON] = ("call_1", "look", {"path": "a"})
-LONG = "Where is the key? " + "I looked everywhere. " * 60
+LONG = "Where is the key? " + "I looked everywhere. " * 400
 """More than the budget, so that memory makes the request."""
 
-BUDGET = (b"x-everlog-budget", b"100")
+BUDGET = (b"x-everlog-budget", b"1000")
 
 
 class Talk:
     """A client of Responses before a proxy in mode tree, and the upstream behind it."""
 
     def __init__(self, **wishes: Any) -> None:
-        self.proxy = Proxy(remembers=True, **wishes)
+        self.proxy = Proxy(options=replace(PLAIN, mode="tree"), **wishes)
         self.sent: list[Any] = []
 
     def say(self, given: object, answer: Answer, *headers: tuple[bytes, bytes], **fields: object) -> Client:
@@ -255,6 +256,11 @@ def test_ids_that_are_not_ours_are_the_upstreams_and_without_a_log_all_are(talk:
     talk.proxy.ask("/v1/responses/resp_1")
     talk.proxy.ask(f"/v1/responses/{OURS}1")
     assert [url.rpartition("/")[2] for url in seen] == ["resp_1", f"{OURS}1"]
+
+
+def test_a_header_that_cannot_be_is_refused_there_too(talk: Talk):
+    refused = talk.ask(talk.begin(), "", "GET", (b"x-everlog-mode", b"forest"))
+    assert error_of(refused) == (400, "header_not_understood")
 
 
 def test_looking_at_answers_does_not_count_against_the_limits_of_a_key():

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from everlog.access import Mode
 from everlog.errors import Mistake
 from everlog.protocols import FORMATS
 from everlog.surfaces import config_file
@@ -84,7 +85,16 @@ def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Pa
         ),
         ("server: {port: abc}", "everlog.yaml: server.port: expected a whole number, got a text"),
         ("server: 3", "server: expected a section, got a whole number"),
-        ("memory: {mode: tee}", "memory.mode: 'tee' is none of off, record"),
+        ("memory: {mode: tee}", "memory.mode: 'tee' is none of off, record, rolling, tree"),
+        ("memory: {budget_tokens: 999}", "everlog.yaml: memory.budget_tokens: expected a whole number >= 1000"),
+        ("memory: {usage: all}", "memory.usage: 'all' is none of last, sum"),
+        ("memory: {tools: few}", "memory.tools: expected true or false, got a text"),
+        ("upstream: {tools: few}", "upstream.tools: expected true or false, got a text"),
+        ("upstream: {system: first}", "upstream.system: 'first' is none of own, merged, none"),
+        (
+            "upstreams: [{name: a, models: [b], system: first}]",
+            "upstreams[0].system: 'first' is none of own, merged, none",
+        ),
         (
             "upstream: {protocols: [chat]}",
             "upstream.protocols[0]: 'chat' is none of chat_completions, responses, anthropic",
@@ -178,7 +188,31 @@ def test_without_an_upstream_it_says_how_to_name_one():
 
 def test_memory_that_is_off_is_mode_off(tmp_path: Path):
     assert configured(file=of("memory: {enabled: false}", tmp_path), environment={}).mode == "off"
-    assert configured(environment={}).mode == "record"
+    assert configured(file=of("memory: {mode: off}", tmp_path), environment={}).mode == "off"
+    assert configured(environment={}).mode == "tree"
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_a_mode_is_set_by_option_environment_and_file(mode: Mode, tmp_path: Path):
+    file = of(f"memory: {{mode: {mode}}}", tmp_path)
+    assert configured(file=file, environment={}).mode == mode
+    assert configured(file=file, environment={"EVERLOG_MODE": "record"}).mode == "record"
+    assert configured(environment={"EVERLOG_MODE": "record"}, given={"memory.mode": mode}).mode == mode
+    assert configured(environment={}, given={"memory.mode": mode}).needs_database == (mode != "off")
+
+
+def test_what_a_file_says_of_memory_and_of_upstreams_is_what_the_proxy_is_told(tmp_path: Path):
+    text = """
+memory: {mode: rolling, budget_tokens: 9000, tools: false, usage: sum}
+upstream: {base_url: "http://a", system: merged, tools: false}
+upstreams: [{name: b, models: ["c*"], base_url: "http://b", system: none}]
+"""
+    told = configured(file=of(text, tmp_path), environment={}).options()
+    assert (told.mode, told.budget_tokens, told.memory_tools, told.usage) == ("rolling", 9000, False, "sum")
+    assert [(one.system, one.tools) for one in told.targets] == [("merged", False), ("none", None)]
+    usual = configured(environment={"EVERLOG_UPSTREAM": "http://a"}).options()
+    assert (usual.mode, usual.budget_tokens, usual.memory_tools, usual.usage) == ("tree", 20_000, True, "last")
+    assert [(one.system, one.tools) for one in usual.targets] == [(None, None)]
 
 
 def test_the_numbers_of_the_seed_are_its_defaults():
@@ -211,5 +245,7 @@ def test_the_protocols_that_a_file_may_name_are_those_that_there_are():
 
 
 def test_an_option_is_called_by_its_name():
-    with pytest.raises(Mistake, match=re.escape("--mode: memory.mode: 'remember' is none of off, record")):
+    with pytest.raises(
+        Mistake, match=re.escape("--mode: memory.mode: 'remember' is none of off, record, rolling, tree")
+    ):
         configured(environment={}, given={"memory.mode": "remember"})

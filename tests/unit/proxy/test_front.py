@@ -36,6 +36,7 @@ from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.wire import JSON_HEAD, PLAIN, Client, Coming, Upstream, within
 
 SECRET = "xylophone"
+RECORDING = replace(PLAIN, mode="record")
 ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": f"Where is my {SECRET}?"}]}).encode()
 ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_completions", "m")).encode()
 
@@ -43,23 +44,15 @@ ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_co
 class Proxy:
     """A proxy on a database in memory, before an upstream that a test plays."""
 
-    def __init__(
-        self,
-        *,
-        needs_keys: bool = False,
-        keeps: bool = True,
-        remembers: bool = False,
-        options: Options | None = None,
-    ) -> None:
+    def __init__(self, *, needs_keys: bool = False, options: Options = RECORDING) -> None:
         self.home = everlog.open(":memory:")
         self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
         self.recorder = Recorder(
-            self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact, keeps=keeps
+            self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
-        options = options or replace(PLAIN, mode="tree" if remembers else "record")
         self.builder = Builder(self.home.store, Extractive())
-        keeping = Keeping(self.recorder, Remembering(self.recorder, self.builder, options) if remembers else None)
+        keeping = Keeping(self.recorder, options, Remembering(self.recorder, self.builder, options))
         app = App(
             options,
             upstream=Upstream(self._answered),
@@ -81,7 +74,7 @@ class Proxy:
             client = Client(method=method, headers=headers, pieces=(body,))
             client.path, _, query = path.partition("?")
             client.query = query.encode()
-            await client.ask(self.front)  # type: ignore[arg-type]
+            await client.ask(self.front)
             await self.app.duties.finish(10)
             return client
 

@@ -6,12 +6,14 @@ The numbers are those of the list of known faults (`tests/unit/test_known_relay_
 import ast
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import everlog
+from everlog.access import Mode
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Settings, said
@@ -23,7 +25,7 @@ from everlog.surfaces.proxy.translation.translating import estimated_tokens
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
 from tests.unit.proxy.test_translating import FIELDS, WAYS, asked, translation
-from tests.unit.proxy.wire import JSON_HEAD, Client, Coming
+from tests.unit.proxy.wire import JSON_HEAD, PLAIN, Client, Coming
 
 THOUGHT = {"type": "thinking", "thinking": "Hm.  So.", "signature": "c2ln\\u002bbmF0=="}
 REASONING: list[dict[str, Any]] = [
@@ -93,13 +95,13 @@ def sent_by(proxy: Proxy, path: str, body: bytes, *headers: tuple[bytes, bytes])
 FORMATS_OF = {f"/v1{one.path}": name for name, one in FORMATS.items()}
 
 
-@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("mode", ["off", "record"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_prompt_of_any_shape_goes_up_as_the_very_object_that_came(name: str, keeps: bool):
+def test_a_prompt_of_any_shape_goes_up_as_the_very_object_that_came(name: str, mode: Mode):
     """Faults 32 to 39, as far as the proxy adds nothing to prompts."""
     path, fields = SHAPES[name]
     body = json.dumps({"model": "m", **fields}, separators=(", ", " :")).encode()
-    proxy = Proxy(keeps=keeps)
+    proxy = Proxy(options=replace(PLAIN, mode=mode))
     client, outgoing = sent_by(proxy, path, body)
     assert outgoing.body is body
     assert client.header(b"x-everlog-degraded") == []

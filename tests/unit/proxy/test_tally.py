@@ -14,7 +14,7 @@ from everlog.surfaces.proxy.incoming import Incoming
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.tally import taken
 from everlog.surfaces.proxy.running import Keeping
-from everlog.surfaces.proxy.settings.options import Target
+from everlog.surfaces.proxy.settings.options import Options, Target
 
 KEYED = Principal(tenant="t", key="k", role="chat")
 TARGET = Target(base_url="http://upstream.test/v1")
@@ -28,7 +28,7 @@ def used(path: str, pieces: Sequence[bytes], *, method="POST", status=200, body=
         incoming = Incoming(method=method, path=path, query=b"", headers=(), body=body)
 
         async def play() -> None:
-            ear = Keeping(recorder).listen(incoming, None, who, TARGET)
+            ear = Keeping(recorder, Options(targets=(TARGET,))).listen(incoming, None, who, TARGET)
             if ear is not None:
                 ear.head(status, ())
                 assert [ear.piece(piece) for piece in pieces] == [len(piece) for piece in pieces]

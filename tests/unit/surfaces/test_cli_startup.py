@@ -1,7 +1,9 @@
 """What `everlog serve` says first: where the data is, to whom words go, and who gets in."""
 
 from pathlib import Path
+from typing import get_args
 
+from everlog.access import Mode
 from everlog.surfaces import config
 from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy.settings.configured import configured
@@ -22,7 +24,7 @@ def test_it_names_hosts_mode_the_whole_path_of_the_database_the_settings_and_the
     assert list(told().lines()) == [
         "http://127.0.0.1:8788/v1 is the base URL for clients; http://127.0.0.1:8788 for those of Anthropic",
         "models    api.example:8443 (default); api.anthropic.com (claude) for claude-*",
-        "mode      record: each conversation is kept",
+        "mode      tree: each conversation is kept; of one that outgrows 20,000 tokens, a view goes up",
         f"database  {Path.cwd() / 'talks.db'}",
         f"settings  {Path.cwd() / 'everlog.yaml'}",
         "keys      not needed on this machine",
@@ -33,11 +35,26 @@ def test_it_names_hosts_mode_the_whole_path_of_the_database_the_settings_and_the
 def test_the_same_is_there_for_programs_and_no_secret_is():
     found = told(database="postgresql://ada:s3cret@db.example/chats", path=None).document()
     assert found["base_url"] == "http://127.0.0.1:8788/v1"
-    assert (found["mode"], found["settings"], found["needs_keys"]) == ("record", None, False)
+    assert (found["mode"], found["budget_tokens"], found["settings"], found["needs_keys"]) == (
+        "tree",
+        20_000,
+        None,
+        False,
+    )
     assert found["database"] == "postgresql://ada@db.example/chats"
     assert [one["host"] for one in found["upstreams"]] == ["api.example:8443", "api.anthropic.com"]
     assert "secret" not in str(found)
     assert "s3cret" not in str(found)
+
+
+def test_each_mode_says_what_it_does():
+    said = [told(environment={"EVERLOG_MODE": mode}).lines() for mode in get_args(Mode)]
+    assert [next(line for line in lines if line.startswith("mode "))[10:] for lines in said] == [
+        "off: nothing is kept",
+        "record: each conversation is kept",
+        "rolling: each conversation is kept; of one that outgrows 20,000 tokens, a summary goes up",
+        "tree: each conversation is kept; of one that outgrows 20,000 tokens, a view goes up",
+    ]
 
 
 def test_with_nothing_kept_there_is_no_database_and_elsewhere_keys_are_needed():

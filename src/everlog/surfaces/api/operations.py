@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from everlog import log
+from everlog import access, log
 from everlog.access import Principal, Role
 from everlog.clock import monotonic
 from everlog.conversation.database import Everlog, Overview
@@ -35,6 +35,8 @@ class Home:
     principal: Principal
     builds: bool = True
     """Whether lines that are missing may be built before they are shown: no model is set to do that."""
+    since: values.Since | None = None
+    """What the server counted of the tenant since it began."""
 
     @property
     def sees_all(self) -> bool:
@@ -225,8 +227,9 @@ def list_receipts(home: Home, _: Mapping[str, str], __: values.Nothing) -> value
 
 
 def show_stats(home: Home, _: Mapping[str, str], __: values.Nothing) -> values.Stats:
-    """Count what is in the log."""
+    """Count what is in the log, what models took, and what became of the prefixes of requests."""
     found = home.everlog.stats()
+    models = home.everlog.store.read(home.everlog.name, access.by_model)
     return values.Stats(
         threads=found.threads,
         entries=found.entries,
@@ -235,6 +238,8 @@ def show_stats(home: Home, _: Mapping[str, str], __: values.Nothing) -> values.S
         kinds=dict(found.kinds),
         media=found.media,
         media_bytes=found.media_bytes,
+        models=[requests.model_use(one) for one in models],
+        since_start=home.since,
     )
 
 

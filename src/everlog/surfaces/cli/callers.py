@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from everlog import Mistake, access
-from everlog.access import Key, Limits, Role, Used
+from everlog.access import Key, Limits, Mode, Role, Used
 from everlog.clock import isoformat
 from everlog.messages import JSON
 from everlog.surfaces.cli import session
@@ -33,6 +33,19 @@ OnePerson = Annotated[
         "--one-person", help="Only one person stands behind it: a trimmed history still finds its conversation."
     ),
 ]
+How = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="tree, rolling, record or off, unless a request says so itself.",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option("--budget", metavar="TOKENS", help="What memory may take of its prompts.", show_default=False),
+]
 Pace = Annotated[
     int | None,
     typer.Option("--requests-per-minute", metavar="N", help="Counted by each server.", show_default=False),
@@ -56,6 +69,8 @@ def create(
     user: User = None,
     project: Project = None,
     one_person: OnePerson = False,
+    mode: How = None,
+    budget: Budget = None,
     requests: Pace = None,
     tokens: Tokens = None,
     usd: Money = None,
@@ -67,6 +82,7 @@ def create(
 
     Examples:
       everlog keys create laptop --one-person
+      everlog keys create agent --mode tree --budget 50000
       everlog keys create team --requests-per-minute 120 --usd-per-month 50
     """
     here = session.of(context)
@@ -80,6 +96,8 @@ def create(
             user=user,
             project=project,
             one_person=one_person,
+            mode=cast("Mode | None", mode),
+            budget_tokens=budget,
             limits=limits,
             expires_at=until,
         )
@@ -153,12 +171,14 @@ def revoke(
 
 
 def _about(key: Key) -> str:
-    """Return whose a key is and how much it may, in words."""
+    """Return whose a key is, what is done with its conversations, and how much it may, in words."""
     limits = key.limits
     said = (
         f"user {key.user}" if key.user else "",
         f"project {key.project}" if key.project else "",
         "one person" if key.one_person else "",
+        f"mode {key.mode}" if key.mode else "",
+        f"{key.budget_tokens:,} tokens of memory" if key.budget_tokens else "",
         f"{limits.requests_per_minute:,} requests/minute" if limits.requests_per_minute else "",
         f"{limits.tokens_per_day:,} tokens/day" if limits.tokens_per_day else "",
         f"{_dollars(limits.usd_per_month)}/month" if limits.usd_per_month else "",
@@ -190,6 +210,8 @@ def _shown(key: Key) -> dict[str, JSON]:
         "user": key.user,
         "project": key.project,
         "one_person": key.one_person,
+        "mode": key.mode,
+        "budget_tokens": key.budget_tokens,
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_day": limits.tokens_per_day,
         "usd_per_month": limits.usd_per_month,

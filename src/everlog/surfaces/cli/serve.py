@@ -32,13 +32,18 @@ def serve(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="MODE", help="record keeps each conversation (unless said), off keeps nothing."),
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="tree (unless said), rolling, record or off: what is done with conversations.",
+        ),
     ] = None,
 ) -> int:
     """Stand in front of a server of models as a proxy.
 
     A client that is given its address as base URL sees no difference: the same bytes, streams, tools and errors. The
-    client's own key goes up. Each conversation is kept, once. SIGTERM or Ctrl-C stops it; answers under way may end.
+    client's own key goes up. Each conversation is kept, once, and one that outgrows its budget (mode tree, rolling) goes
+    up as a view or a summary of it, with the newest messages. SIGTERM or Ctrl-C stops it; answers under way may end.
 
     Examples:
       everlog serve --upstream https://api.openai.com/v1

@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from everlog.access import Mode
 from everlog.surfaces.config import Settings
 from everlog.surfaces.proxy.settings.configured import Configured
 
-_KEEPS = {"record": "record: each conversation is kept", "off": "off: nothing is kept"}
+_DOES = {
+    "off": "nothing is kept",
+    "record": "each conversation is kept",
+    "rolling": "each conversation is kept; of one that outgrows {budget:,} tokens, a summary goes up",
+    "tree": "each conversation is kept; of one that outgrows {budget:,} tokens, a view goes up",
+}
 _WIDTH = 10
 
 
@@ -30,7 +36,9 @@ class Startup:
 
     base_url: str
     """What a client is given."""
-    mode: str
+    mode: Mode
+    budget_tokens: int
+    """How much of a prompt memory may take."""
     upstreams: tuple[Server, ...]
     database: str | None
     """The whole path of its file, or the address of a server's without a password; None where none is open."""
@@ -49,7 +57,7 @@ class Startup:
         yield f"{self.base_url} is the base URL for clients; {root} for those of Anthropic"
         for label, said in (
             ("models", "; ".join(map(_place, self.upstreams))),
-            ("mode", _KEEPS[self.mode]),
+            ("mode", f"{self.mode}: {_DOES[self.mode].format(budget=self.budget_tokens)}"),
             ("database", self.database or "none"),
             ("settings", self.settings or "no file"),
             ("keys", "needed: `everlog keys create`" if self.needs_keys else "not needed on this machine"),
@@ -66,6 +74,7 @@ def started(address: str, found: Configured, file: Path | None, settings: Settin
     return Startup(
         base_url=f"{address}/v1",
         mode=found.mode,
+        budget_tokens=found.proxy.memory.budget_tokens,
         upstreams=tuple(
             Server(name=one.name, host=_host(one.base_url), models=one.models) for one in found.options().targets
         ),

@@ -7,6 +7,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from everlog.access import Principal
+from everlog.errors import Mistake
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.asgi import (
@@ -23,6 +24,7 @@ from everlog.surfaces.proxy.asgi import (
 )
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Headers, Incoming
+from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.forwarding import for_headroom
 from everlog.surfaces.proxy.relay.headers import OUR_KEY
@@ -32,6 +34,7 @@ from everlog.surfaces.proxy.relay.models import list_models
 from everlog.surfaces.proxy.relay.relaying import Caller, Relay
 from everlog.surfaces.proxy.relay.upstream import HTTPUpstream, Upstream
 from everlog.surfaces.proxy.relay.upstreams import Upstreams, model_of
+from everlog.surfaces.proxy.remembering.wanted import wanted
 from everlog.surfaces.proxy.routes import Kind, Route, advice, route
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -46,6 +49,9 @@ UPGRADE = (426, "There are no WebSockets here; use HTTP.", "no_websockets")
 """What clients take for a reason to fall back."""
 
 KEY_IN_QUERY = "A key of Everlog belongs into a header: addresses go up to providers, and end up in logs."
+
+MODE = b"x-everlog-memory-mode"
+"""What was done with a request, for clients that ask."""
 
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
 
@@ -166,6 +172,11 @@ class App:
             await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
             return
         try:
+            caller = self._told(caller, way, head, admitted.principal)
+        except Mistake as error:
+            await _refuse(caller, 400, str(error), "header_not_understood")
+            return
+        try:
             body = await self._body(way, head, receive)
         except Left:
             return
@@ -185,6 +196,20 @@ class App:
     def _is_ours(self, way: Route) -> bool:
         """Return whether the log is asked, and no model."""
         return way.kind is Kind.OURS and self._memory is not None
+
+    def _told(self, caller: Caller, way: Route, head: Incoming, principal: Principal) -> Caller:
+        """Return the client of a conversation so that it is told the mode, if it asks for that.
+
+        Raises:
+            Mistake: a header of ours says what cannot be.
+        """
+        if way.protocol is None:
+            return caller
+        controls = Controls.of(head.headers)
+        if not controls.tells:
+            return caller
+        mode = "off" if self._ears is None else wanted(controls, principal, self.options).mode
+        return replace(caller, headers=(*caller.headers, (MODE, mode.encode())))
 
     async def _body(self, way: Route, head: Incoming, receive: Receive) -> bytes | Upload:
         """Return the body of a request; one that nobody reads here is passed on while it comes, however large."""

@@ -36,7 +36,7 @@ class Front:
         self._app = app
         self._door = door
         self._site = site
-        self._api = None if site.store is None else Api(site.store, builds=site.builds)
+        self._api = None if site.store is None else Api(site.store, builds=site.builds, since=site.since)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""

@@ -12,7 +12,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import everlog
@@ -20,6 +20,7 @@ from everlog.access import Principal, Requested, Role, asked
 from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.store import Store
+from everlog.surfaces.api.values import Since
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.metrics import Metrics, Sample
@@ -27,6 +28,7 @@ from everlog.surfaces.proxy.recording.identity import FIELDS, HEADERS, OWN, Iden
 from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.remembering.watching import Watch
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class Site:
     """Further names of headers that say who asks, by field."""
     builds: bool = True
     """Whether lines of trees may be built here: no model is set to do that."""
+    watch: Watch = field(default_factory=Watch)
+    """What sees requests of conversations go up."""
 
     async def page(self, path: str, headers: Headers, principal: Principal | None) -> Page:
         """Return a page; `principal` is whoever was let in, None where nobody is asked."""
@@ -103,6 +107,16 @@ class Site:
         elif was.status is not None and 200 <= was.status < 300:
             self.metrics.add("everlog_unpriced_total")
 
+    def since(self, tenant: str) -> Since:
+        """Return what was counted of a tenant since the server began."""
+        counted = self.watch.totals.of(tenant)
+        return Since(
+            modes=dict(counted.modes),
+            hidden_rounds=counted.hidden_rounds,
+            prefixes=dict(counted.prefixes),
+            lost_bytes=dict(counted.lost_bytes),
+        )
+
     async def _ready(self) -> Page:
         missing: list[JSON] = [] if self.app.is_open else ["upstreams"]
         if self.store is not None and not await self._is_there(self.store):
@@ -113,7 +127,7 @@ class Site:
         """Say whether the database can be read, and written where something is kept, within a short time."""
         try:
             async with asyncio.timeout(LONGEST_LOOK_S):
-                if self.recorder is not None and self.recorder.keeps:
+                if self.recorder is not None and self.app.options.mode != "off":
                     await self.recorder.standing.aprove()
                 else:
                     await store.aread(self.tenant, partial(asked, id_="0"))
@@ -123,12 +137,11 @@ class Site:
         return True
 
     def _health(self) -> dict[str, JSON]:
-        keeps = self.recorder is not None and self.recorder.keeps
         return {
             "status": "ok",
             "version": everlog.__version__,
             "mode": self.app.options.mode,
-            "memory": keeps,
+            "memory": self.recorder is not None and self.app.options.mode != "off",
             "learning": False,
             "embeddings": False,
             "fts": self.store is not None,
@@ -173,6 +186,14 @@ class Site:
             else:
                 yield "everlog_exchanges_total", (decision,), number
         yield "everlog_recording", (), self.recorder.threads.waiting
+        counted = self.watch.totals.of(None)
+        yield "everlog_hidden_rounds_total", (), counted.hidden_rounds
+        for name, sums in (
+            ("everlog_memory_requests_total", counted.modes),
+            ("everlog_prefixes_total", counted.prefixes),
+            ("everlog_prefix_lost_bytes_total", counted.lost_bytes),
+        ):
+            yield from ((name, (label,), number) for label, number in sums.items())
 
 
 def _json(body: dict[str, JSON], status: int = 200) -> Page:

@@ -28,6 +28,7 @@ from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
+from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.pruning import Pruning
@@ -39,6 +40,8 @@ from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.remembering.retrieving import retrieved
+from everlog.surfaces.proxy.remembering.wanted import wanted
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -50,6 +53,7 @@ class Keeping:
     """The recorder, for each exchange in the name of who asks."""
 
     recorder: Recorder
+    options: Options
     remembering: Remembering | None = None
     """What makes requests of requests; None where nobody does."""
 
@@ -59,20 +63,22 @@ class Keeping:
             is_counted = principal.key is not None and incoming.method == "POST" and incoming.path not in COUNTS
             key = principal.key or ""
             return Tally(self.recorder, incoming, tenant=principal.tenant, key=key) if is_counted else None
+        mode = wanted(Controls.of(incoming.headers), principal, self.options).mode
         return self.recorder.listen_for(
             incoming,
             protocol,
             tenant=principal.tenant,
             caller=_caller(principal),
             target=target,
+            keeps=mode != "off",
             remembers=self.remembers(incoming, protocol, principal),
         )
 
     def remembers(self, incoming: Incoming, protocol: str | None, principal: Principal) -> bool:
         """Whether another request may be made of one; see `hearing.Memory`."""
-        if self.remembering is None or protocol is None or incoming.method != "POST" or not self.recorder.keeps:
+        if self.remembering is None or protocol is None or incoming.method != "POST":
             return False
-        return self.remembering.wanted(incoming, principal).mode in ("rolling", "tree")
+        return self.remembering.wanted(incoming, principal).remembers
 
     async def ask(
         self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
@@ -149,14 +155,15 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
             f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
         )
     door = Door(memory.store, local=None if found.needs_keys else local)
+    watch = Watch()
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
         caller=Caller(is_one_person=local.one_person),
         redact=memory.redact,
         aliases=found.aliases,
-        keeps=found.mode != "off",
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
+        watch=watch,
     )
 
     builder = Builder(memory.store, compactor)
@@ -166,7 +173,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         builder.close()
         memory.close()
 
-    keeping = Keeping(recorder, Remembering(recorder, builder, options))
+    keeping = Keeping(recorder, options, Remembering(recorder, builder, options))
     app = App(options, door=door, ears=keeping, memory=keeping, at_end=close)
     site = Site(
         app=app,
@@ -176,6 +183,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         tenant=memory.name,
         aliases=found.aliases,
         builds=getattr(compactor, "inline", False),
+        watch=watch,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)

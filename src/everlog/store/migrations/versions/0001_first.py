@@ -21,6 +21,8 @@ def upgrade() -> None:
         sa.Column("user", sa.String(200)),
         sa.Column("project", sa.String(200)),
         sa.Column("one_person", sa.SmallInteger(), nullable=False),
+        sa.Column("mode", sa.String(8)),
+        sa.Column("budget_tokens", sa.Integer()),
         sa.Column("requests_per_minute", sa.Integer()),
         sa.Column("tokens_per_day", sa.BigInteger()),
         sa.Column("nano_usd_per_month", sa.BigInteger()),

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from everlog.conversation.alignment.answers import forgotten, given, question
 from everlog.conversation.alignment.presence import principal_of
 from everlog.conversation.alignment.values import Caller, Request
-from everlog.errors import EverlogError
+from everlog.errors import EverlogError, Mistake
 from everlog.protocols.responses import FORMAT
 from everlog.protocols.shapes import Record, encoded
 from everlog.store import Unit
@@ -60,7 +60,10 @@ async def retrieved(recorder: Recorder, tenant: str, caller: Caller, incoming: I
     if query.get("stream") == "true":
         return _fault(400, STREAMED, "not_streamed")
     body: Record = {"user": query["user_id"]} if "user_id" in query else {}
-    request = parse_exchange(FORMAT, incoming.headers, body, caller=caller, request="", aliases=recorder.aliases)
+    try:
+        request = parse_exchange(FORMAT, incoming.headers, body, caller=caller, request="", aliases=recorder.aliases)
+    except Mistake as error:
+        return _fault(400, str(error), "header_not_understood")
     look = _Look(recorder=recorder, tenant=tenant, request=request, id=id_, query=query)
     act = partial(look.told, method, what, recorder.threads.earlier())
     try:

@@ -1,20 +1,25 @@
-"""What is wanted of memory for a request."""
+"""What is done with one request: as its headers say, else as its key does, else as the server is set. Pure."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from everlog.access import Principal
+from everlog.access import Mode, Principal
 from everlog.context import Mode as Past
-from everlog.surfaces.proxy.incoming import Headers, values
-from everlog.surfaces.proxy.settings.options import Mode, Options
+from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.settings.options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A mode, and what memory may take."""
+    """What is done with a request."""
 
     mode: Mode
     budget_tokens: int
+    """How much of its prompt memory may take, where there is one."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether memory stands for what outgrew the budget."""
+        return self.mode in ("rolling", "tree")
 
     @property
     def memory(self) -> Past:
@@ -22,8 +27,9 @@ class Wanted:
         return "rolling" if self.mode == "rolling" else "tree"
 
 
-def wanted(headers: Headers, principal: Principal, options: Options) -> Wanted:  # noqa: ARG001
-    """Return what a request and the settings say."""
-    mode: Any = next(values(headers, b"x-everlog-mode"), options.mode.encode()).decode()
-    budget = int(next(values(headers, b"x-everlog-budget"), b"%d" % options.budget_tokens))
-    return Wanted(mode=mode, budget_tokens=budget)
+def wanted(controls: Controls, principal: Principal, options: Options) -> Wanted:
+    """Return what is done with a request; one that is to be kept nowhere has no memory."""
+    return Wanted(
+        mode=(controls.mode or principal.mode or options.mode) if controls.keeps else "off",
+        budget_tokens=controls.budget_tokens or principal.budget_tokens or options.budget_tokens,
+    )

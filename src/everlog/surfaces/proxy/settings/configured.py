@@ -7,10 +7,11 @@ itself. A key that is not known is a mistake that names the nearest one.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from everlog.access import Mode
 from everlog.chat.options import meant
 from everlog.errors import Mistake
 from everlog.surfaces.config_file import OURS
@@ -44,6 +45,7 @@ _WORDS = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
+    "bool | null": "true or false",
     "object": "a section",
     "array": "a list",
     "null": "nothing",
@@ -87,8 +89,8 @@ class Configured:
         return self.mode != "off" or self.needs_keys
 
     @property
-    def mode(self) -> str:
-        """What is kept: `off` or `record`."""
+    def mode(self) -> Mode:
+        """What is done with conversations, unless a request or a key says otherwise."""
         return self.proxy.memory.mode if self.proxy.memory.enabled else "off"
 
     @property
@@ -126,8 +128,10 @@ class Configured:
         sessions = {name.lower() for name in proxy.request_context.session_headers}
         return Options(
             targets=(_target("default", proxy.upstream), *further),
-            mode=cast("Any", self.mode),
+            mode=self.mode,
             budget_tokens=proxy.memory.budget_tokens,
+            memory_tools=proxy.memory.tools,
+            usage=proxy.memory.usage,
             body_bytes=round(proxy.server.body_limit_mb * MB),
             origins=proxy.server.origins,
             forward_to_headroom=proxy.request_context.forward_to_headroom,
@@ -164,6 +168,8 @@ def configured(
     """
     whole: dict[str, Any] = {name: value for name, value in (file or {}).items() if name not in OURS}
     _refuse_unknown(whole, Proxy, path, "")
+    if isinstance(memory := whole.get("memory"), dict) and memory.get("mode") is False:
+        whole = _set(whole, "memory", "mode", "off")  # which YAML reads as false
     named_by = {key: path for key, _ in _flat("", whole)}
     for variable, (section, name) in VARIABLES.items():
         if environment.get(variable):
@@ -194,6 +200,8 @@ def _target(name: str, said: Upstream, *, models: tuple[str, ...] = ()) -> Targe
         protocols=said.protocols,
         provider=said.provider or None,
         models=models,
+        system=said.system,
+        tools=said.tools,
         headers=tuple(said.headers.items()),
         connect_s=said.connect_seconds,
         silence_s=said.timeout_seconds,

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from everlog.access import Mode, expect_budget
 from everlog.errors import Mistake, expect_number
 from everlog.protocols import FORMATS
 from everlog.registry import builtin
 
-Mode = Literal["off", "record", "rolling", "tree"]
+System: TypeAlias = Literal["own", "merged", "none"]
+"""How a server takes system messages: anywhere and several; one, at the front; none."""
 
 IDENTITY_HEADERS = (
     "x-opencode-user-id",
@@ -46,8 +48,10 @@ class Target:
     """The provider whose prices hold there, where its address does not say so."""
     models: tuple[str, ...] = ()
     """Patterns of the models it has, such as `claude-*`; the first target without one takes all others."""
-    system: Literal["own", "merged", "none"] | None = None
+    system: System | None = None
+    """How it takes system messages; None to find out."""
     tools: bool | None = None
+    """Whether its models are offered tools of memory; None to find out whether they take them."""
     headers: tuple[tuple[str, str], ...] = ()
     """Headers that every request to it gets, in the place of the client's of that name."""
     connect_s: float = 10
@@ -94,10 +98,14 @@ class Options:
     targets: tuple[Target, ...]
     """The upstreams; one without patterns is the default, the first of them if there are several."""
     mode: Mode = "off"
-    """off: relays, keeps nothing. record: relays, and keeps each conversation."""
+    """off: relays, keeps nothing. record: relays, and keeps each conversation. rolling, tree: and lets what outgrew the
+    budget go up as a summary, or as a view of a tree of lines. A request and a key may say otherwise, see `wanted`."""
     budget_tokens: int = 20_000
+    """How much of a prompt memory may take."""
     memory_tools: bool = True
+    """Whether models are offered tools by which they look into memory."""
     usage: Literal["last", "sum"] = "last"
+    """Which input tokens a client is told of an answer that took several rounds: those of the last, or of all."""
     body_bytes: int = 100 * MB
     """The largest body of a request that is taken."""
     origins: tuple[str, ...] = ()
@@ -118,3 +126,4 @@ class Options:
         if all(target.models for target in self.targets):
             raise Mistake("each upstream has patterns of models; one without is needed for all other models")
         expect_number(self.body_bytes, "body_bytes", whole=True)
+        expect_budget(self.budget_tokens, "budget_tokens")

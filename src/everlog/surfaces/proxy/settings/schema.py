@@ -8,6 +8,8 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
+from everlog.access import LEAST_BUDGET, MOST_BUDGET, Mode
+
 Format = Literal["chat_completions", "responses", "anthropic"]
 """The names of `everlog.protocols.FORMATS`."""
 
@@ -33,6 +35,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
     connect_seconds: float = 10
     protocols: tuple[Format, ...] = get_args(Format)
     provider: str = ""
+    system: Literal["own", "merged", "none"] | None = None
+    tools: bool | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -51,11 +55,13 @@ class Keys(Struct, frozen=True, kw_only=True):
 
 
 class Memory(Struct, frozen=True, kw_only=True):
-    """What is kept and shown; the numbers are about facts."""
+    """What is kept and shown; the numbers behind `tenant` are about facts."""
 
     enabled: bool = True
-    mode: Literal["off", "record", "rolling", "tree"] = "record"
-    budget_tokens: int = 20_000
+    mode: Mode = "tree"
+    budget_tokens: Annotated[int, Meta(ge=LEAST_BUDGET, le=MOST_BUDGET)] = 20_000
+    tools: bool = True
+    usage: Literal["last", "sum"] = "last"
     database_path: str = "everlog.db"
     tenant: str = "default"
     retrieve_candidates: int = 50
@@ -168,7 +174,7 @@ class Proxy(Struct, frozen=True, kw_only=True):
     retrieval_weights: RetrievalWeights = RetrievalWeights()
 
 
-ACTING = frozenset({"enabled", "mode", "database_path", "tenant"})
+ACTING = frozenset({"enabled", "mode", "budget_tokens", "tools", "usage", "database_path", "tenant"})
 """Keys of `memory` that are not about facts."""
 
 WAITING = ("context", "learning", "embeddings", "retrieval_weights")
