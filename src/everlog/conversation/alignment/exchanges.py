@@ -111,7 +111,7 @@ def begun(unit: Unit, *, request: Request, placed: Placed) -> Placed:
         mark_tree(unit, thread.id, upto=log.append(unit, thread, turns).stop)
     return replace(
         placed, said=(), thread=log.load(unit, thread.id), forks_at=None, instructions=(), awaited=(), unknown=None,
-        before=placed.said[-1] if placed.said else placed.before, begun_at=at,
+        before=placed.said[-1] if placed.said else placed.before, begun_at=at, principal=principal,
     )  # fmt: skip
 
 
