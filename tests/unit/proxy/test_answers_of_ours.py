@@ -269,3 +269,8 @@ def test_looking_at_answers_does_not_count_against_the_limits_of_a_key():
     first = talk.begin(key)
     assert [talk.ask(first, "", "GET", key).status for _ in range(3)] == [200] * 3
     talk.proxy.close()
+
+
+def test_the_first_request_that_a_database_ever_sees_is_one_thread_with_its_answer(talk: Talk):
+    talk.begin()
+    assert talk.words() == [LONG, "In a drawer."]
