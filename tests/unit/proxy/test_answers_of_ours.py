@@ -87,6 +87,13 @@ def test_an_answer_that_memory_gave_has_an_id_of_ours_and_the_server_keeps_nothi
     assert "And the lock?" in talk.said()[-1]
 
 
+def test_a_short_question_that_goes_on_from_it_is_of_the_talk_since_no_server_could_answer_it(talk: Talk):
+    first = talk.begin()
+    id_of(talk.say("Sure?", Answer(text="Yes."), previous_response_id=first, max_output_tokens=16))
+    assert "In a drawer." in talk.said()[-2]
+    assert talk.words()[-2:] == ["Sure?", "Yes."]
+
+
 def test_an_answer_is_shown_again_as_it_was_given(talk: Talk):
     first = talk.begin()
     answer = Answer(text="Let me look.", calls=(CALL,), thinking="Hm.", cached_tokens=64)

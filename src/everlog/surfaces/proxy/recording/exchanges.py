@@ -15,6 +15,7 @@ from everlog.protocols.exchange import Reply, Said, Usage
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Frames
 from everlog.registry import Model, builtin
+from everlog.surfaces.proxy.hidden.items import PREFIX
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.identity import identify, opaque
@@ -87,7 +88,7 @@ def parse_exchange(
         ),
         model=opaque(model) if (model := string(body.get("model"))) else None,
         learns=Controls.of(headers).learns,
-        is_side=profile.is_side(facts),
+        is_side=profile.is_side(facts) and not string(body.get("previous_response_id")).startswith(PREFIX),
     )
 
 
