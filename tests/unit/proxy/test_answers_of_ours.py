@@ -11,9 +11,10 @@ from everlog.access import Limits
 from everlog.messages import JSON
 from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.routes import Kind, route
+from everlog.surfaces.proxy.settings.options import Target
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.proxy.test_front import Proxy
-from tests.unit.proxy.wire import PLAIN, Client, Coming, body_in
+from tests.unit.proxy.wire import BASE, PLAIN, Client, Coming, body_in
 
 OURS = "resp_evl_"
 CALL: tuple[str, str, JSON] = ("call_1", "look", {"path": "a"})
@@ -27,7 +28,7 @@ class Talk:
     """A client of Responses before a proxy in mode tree, and the upstream behind it."""
 
     def __init__(self, **wishes: Any) -> None:
-        self.proxy = Proxy(options=replace(PLAIN, mode="tree"), **wishes)
+        self.proxy = Proxy(**{"options": replace(PLAIN, mode="tree")} | wishes)
         self.sent: list[Any] = []
 
     def say(self, given: object, answer: Answer, *headers: tuple[bytes, bytes], **fields: object) -> Client:
@@ -281,3 +282,23 @@ def test_looking_at_answers_does_not_count_against_the_limits_of_a_key():
 def test_the_first_request_that_a_database_ever_sees_is_one_thread_with_its_answer(talk: Talk):
     talk.begin()
     assert talk.words() == [LONG, "In a drawer."]
+
+
+def test_a_talk_on_an_upstream_of_another_protocol_has_ids_of_ours_too():
+    """An answer that was translated whole is an answer of memory's, with its rounds, as any other."""
+    talk = Talk(options=replace(PLAIN, mode="tree", targets=(Target(base_url=BASE, protocols=("chat_completions",)),)))
+
+    def told(outgoing: Outgoing) -> Coming:
+        talk.sent.append(body_in(outgoing))
+        return Coming(pieces=[json.dumps(body_of(Answer(text="Yes."), "chat_completions", "m")).encode()])
+
+    body: dict[str, object] = {"model": "m", "input": LONG}
+    for _ in range(2):
+        talk.proxy.answer = told
+        answer = talk.proxy.ask("/v1/responses", "POST", BUDGET, body=json.dumps(body).encode())
+        body = {"model": "m", "input": "Sure?", "previous_response_id": id_of(answer)}
+        assert id_of(answer).startswith(OURS)
+        assert (answer.header(b"x-everlog-rounds"), answer.header(b"x-everlog-dropped")) == ([b"1"], [])
+        assert talk.ask(id_of(answer)).status == 200
+    assert [one["content"] for one in talk.sent[-1]["messages"][-2:]] == ["Yes.", "Sure?"]
+    talk.proxy.close()

@@ -63,6 +63,10 @@ CONVERSATION_AWAY = "What this goes on from cannot be looked up now. Send the wh
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
 
 
+class _Refused(Whole):
+    """What an upstream refuses a request with."""
+
+
 class Remembering:
     """Makes requests of requests."""
 
@@ -148,7 +152,7 @@ class Remembering:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
         kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch)
         found = await self._first(prepared, kept, way)
-        if isinstance(found, Whole):
+        if isinstance(found, _Refused):
             return found
         rounds = kept.rounds
         assert rounds is not None
@@ -161,7 +165,7 @@ class Remembering:
             kept.end()
         return answer
 
-    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming | Whole:
+    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming:
         """Return the answer of the first round, or what the upstream refuses it with."""
         body, tried = prepared.body, set[Reason]()
         protocol = prepared.asking.protocol
@@ -181,7 +185,7 @@ class Remembering:
             other = None if fault is None else mended(protocol.name, body, coming.status, fault)
             if other is None or other.reason in tried or len(tried) == TRIES:
                 kept.end(is_refused=True)
-                return Whole(coming.status, of_another(heard(coming)), data)
+                return _Refused(coming.status, of_another(heard(coming)), data)
             tried.add(other.reason)
             self.counts[f"mended_{other.reason}"] += 1
             if other.reason == "too_long":
