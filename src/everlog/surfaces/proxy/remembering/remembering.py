@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
@@ -17,10 +18,13 @@ from everlog.messages import Call
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
 from everlog.protocols.shapes import Record, encoded, loads, record
+from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.exchanges import body_of
 from everlog.surfaces.proxy.recording.recorder import Exchange, Heard, Recorder
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
 from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
@@ -33,6 +37,7 @@ from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
 from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.stateless import Elsewhere, is_ours
 from everlog.surfaces.proxy.remembering.steadiness import as_read
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
@@ -49,7 +54,19 @@ _ALL = 1 << 30
 """Memory writes all messages of what it sends; what is the caller's among them is held as it was sent first."""
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
+OFF = b"x-everlog-memory-off"
+"""The header that says why a request goes on at the server, without memory."""
+
+LOST = (
+    "There is no answer for you of the id that `previous_response_id` names: it was forgotten, erased, not stored, or given "
+    "under another key or user. Send the whole conversation."
+)
+CONVERSATION_AWAY = "What this goes on from cannot be looked up now. Send the whole of it, or try again in a moment."
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
+
+
+class _Refused(Whole):
+    """What an upstream refuses a request with."""
 
 
 class Remembering:
@@ -92,6 +109,12 @@ class Remembering:
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
+        if found == "lost":
+            return _refusal(400, LOST, "previous_response_not_found")
+        if found == "prepare" and protocol == "responses" and await asyncio.to_thread(_is_ours, incoming):
+            return _refusal(503, CONVERSATION_AWAY, "conversation_unavailable")
+        if found in get_args(Elsewhere):
+            ear.headers = (*ear.headers, (OFF, found.encode()))
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
@@ -132,7 +155,7 @@ class Remembering:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
         kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch)
         found = await self._first(prepared, kept, way)
-        if isinstance(found, Whole):
+        if isinstance(found, _Refused):
             return found
         rounds = kept.rounds
         assert rounds is not None
@@ -145,7 +168,7 @@ class Remembering:
             kept.end()
         return answer
 
-    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming | Whole:
+    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming:
         """Return the answer of the first round, or what the upstream refuses it with."""
         body, tried = prepared.body, set[Reason]()
         protocol = prepared.asking.protocol
@@ -168,7 +191,7 @@ class Remembering:
             other = None if fault is None else mended(protocol.name, body, coming.status, fault)
             if other is None or other.reason in tried or len(tried) == TRIES:
                 kept.end(is_refused=True)
-                return Whole(coming.status, of_another(heard(coming)), data)
+                return _Refused(coming.status, of_another(heard(coming)), data)
             tried.add(other.reason)
             self.counts[f"mended_{other.reason}"] += 1
             if other.reason == "too_long":
@@ -206,6 +229,16 @@ class Remembering:
         )
         with tools:
             return {call.call_id: _said(tools, call) for call in calls}
+
+
+def _is_ours(incoming: Incoming) -> bool:
+    """Whether a request goes on from an answer that no server knows."""
+    body = body_of(readable(incoming) or b"")
+    return body is not None and is_ours(body)
+
+
+def _refusal(status: int, message: str, code: str) -> Whole:
+    return Whole(*fault(status, message, code, is_anthropic=False))
 
 
 def _said(tools: Tools, call: Call) -> str:
