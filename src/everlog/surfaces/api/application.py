@@ -23,6 +23,7 @@ from everlog.store import Store
 from everlog.surfaces.api.asking import parsed
 from everlog.surfaces.api.document import PREFIX, document, page
 from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
+from everlog.surfaces.proxy.remembering.examining import Usual
 
 ROLES = ("chat", "read", "admin")
 AT_ONCE = 8
@@ -45,10 +46,17 @@ _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_
 class Api:
     """What is in one database, over HTTP."""
 
-    def __init__(self, store: Store, *, builds: bool = True) -> None:
-        """Show a database; `builds` says whether lines that are missing of a tree are built before they are shown."""
+    def __init__(self, store: Store, *, builds: bool = True, usual: Usual | None = None) -> None:
+        """Show a database.
+
+        Args:
+            store: the database.
+            builds: whether lines that are missing of a tree are built before they are shown.
+            usual: what the proxy does with conversations.
+        """
         self._store = store
         self._builds = builds
+        self._usual = usual or Usual()
         self._room = anyio.CapacityLimiter(AT_ONCE)
         routes = [Route(f"{PREFIX}{one.path}", self._route(one), methods=[one.method]) for one in OPERATIONS]
         described = msgspec.json.encode(document(OPERATIONS, everlog.__version__))
@@ -79,7 +87,7 @@ class Api:
                 return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
             try:
                 asked = parsed(one.asks, await _asked(request, one))
-                home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds)
+                home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds, self._usual)
                 act = partial(_found, one, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
             except EverlogError as error:

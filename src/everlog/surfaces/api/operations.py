@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -22,6 +22,8 @@ from everlog.pump import run
 from everlog.store import Unit
 from everlog.surfaces.api import requests, values
 from everlog.surfaces.beginnings import begun_by
+from everlog.surfaces.proxy.remembering import examining
+from everlog.surfaces.proxy.remembering.examining import Usual
 from everlog.tokens import size_bytes
 
 events = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ class Home:
     principal: Principal
     builds: bool = True
     """Whether lines that are missing may be built before they are shown: no model is set to do that."""
+    usual: Usual = field(default_factory=Usual)
+    """What the proxy does with conversations unless somebody says otherwise."""
 
     @property
     def sees_all(self) -> bool:
@@ -170,6 +174,12 @@ def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> value
     )
 
 
+def examine_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Checks:
+    """Say why a thread has no memory in its prompts, or what its next epoch waits for."""
+    found = examining.checks(home.everlog.store, home.everlog.name, home.named(path["key"]).id, home.usual)
+    return values.Checks(checks=[values.Check(name=one.name, state=one.state, said=one.said) for one in found])
+
+
 def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> values.Entries:
     """List messages."""
     thread = home.named(path["key"])
@@ -285,6 +295,7 @@ OPERATIONS = (
     _operation("GET", "/threads", "chat", values.Page, values.Threads, list_threads),
     _operation("GET", "/threads/{key}", "chat", values.Nothing, values.Thread, show_thread),
     _operation("DELETE", "/threads/{key}", "admin", values.Nothing, values.Receipt, erase_thread),
+    _operation("GET", "/threads/{key}/doctor", "chat", values.Nothing, values.Checks, examine_thread),
     _operation("GET", "/threads/{key}/entries", "chat", values.Stretch, values.Entries, list_entries),
     _operation("GET", "/threads/{key}/instructions", "chat", values.Nothing, values.Instructions, list_instructions),
     _operation("GET", "/threads/{key}/view", "chat", values.Budget, values.View, show_view),

@@ -18,6 +18,7 @@ from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording.identity import opaque
+from everlog.surfaces.proxy.remembering.examining import Usual
 from everlog.surfaces.proxy.routes import BESIDE, CONVERSATIONS
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Front:
         self._app = app
         self._door = door
         self._site = site
-        self._api = None if site.store is None else Api(site.store, builds=site.builds)
+        self._api = None if site.store is None else Api(site.store, builds=site.builds, usual=_usual(app, site))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""
@@ -197,6 +198,11 @@ def label(method: str, path: str) -> tuple[str, str]:
     if path.startswith("/v1/models/"):
         return "/v1/models/{id}", ""
     return (PREFIX if _is_page(path) else "/v1" if path.startswith("/v1/") else "other"), ""
+
+
+def _usual(app: App, site: Site) -> Usual:
+    options = app.options
+    return Usual(mode=options.mode, budget_tokens=options.budget_tokens, summarises=not site.builds)
 
 
 def _is_page(path: str) -> bool:
