@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from everlog import Everlog, context, log
+from everlog import Everlog, context
 from everlog import open as open_log
 from everlog.context import Consumer, Terms
 from everlog.conversation.alignment.exchanges import record
@@ -65,5 +65,4 @@ def exchange(home: Everlog, talk: tuple[Message, ...]) -> None:
 
 def kept(home: Everlog) -> list[list[str]]:
     """Return the words of each thread there is."""
-    threads = home.store.read(home.name, partial(log.listed, limit=10)) if home.threads() else []
-    return [[entry.text for entry in home.thread(one.key).entries()] for one in threads]
+    return [[entry.text for entry in home.thread(str(one.key)).entries()] for one in home.threads()]

@@ -130,6 +130,27 @@ def test_what_is_used_is_added_up_and_limits_are_reached(database: Database):
     assert store.read("other", partial(access.used, key="ab", since=clock.now())).requests == 0
 
 
+def test_what_models_took_is_added_up_for_each_tenant(store: Store, tenants: Iterator[str]):
+    here, there = next(tenants), next(tenants)
+    for n, (tenant, model) in enumerate(((here, "b"), (here, "a"), (here, "b"), (here, None), (there, "b"))):
+        was = access.Requested(
+            id=f"{n:032x}",
+            at=datetime(2026, 3, 1, tzinfo=UTC),
+            protocol="responses",
+            decision="append",
+            model=model,
+            tokens_in=10**n,
+            tokens_out=None,
+            tokens_read=1 if n else None,
+        )
+        store.write(tenant, partial(access.note, requested=was), name="test")
+    found = store.read(here, access.by_model)
+    assert [(one.model, one.requests, one.tokens_in, one.tokens_out, one.tokens_read) for one in found] == [
+        ("a", 1, 10, 0, 1),
+        ("b", 2, 101, 0, 1),
+    ]
+
+
 def test_the_keys_of_a_user_go_with_their_words_and_all_keys_with_the_tenant(database: Database):
     store = database.open()
     home = everlog.Everlog(store)

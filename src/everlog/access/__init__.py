@@ -21,7 +21,18 @@ from everlog.access.keys import (
 )
 from everlog.access.pace import Pace
 from everlog.access.principal import LOOPBACK, Principal, principal
-from everlog.access.requests import Requested, asked, asked_by, forget, note, oldest, surplus, upstream_of
+from everlog.access.requests import (
+    ModelUse,
+    Requested,
+    asked,
+    asked_by,
+    by_model,
+    forget,
+    note,
+    oldest,
+    surplus,
+    upstream_of,
+)
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
 
@@ -33,6 +44,7 @@ __all__ = [
     "Key",
     "Limits",
     "Mode",
+    "ModelUse",
     "NewKey",
     "Pace",
     "Principal",
@@ -42,6 +54,7 @@ __all__ = [
     "Used",
     "asked",
     "asked_by",
+    "by_model",
     "create",
     "exceeded",
     "expect_budget",

@@ -122,6 +122,30 @@ def asked_by(
     return [_requested(row) for row in unit.rows(query, before=before or _LAST, limit=limit, **named)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What the requests to a model took that are kept; tokens of which the provider said nothing are not in it."""
+
+    model: str
+    requests: int
+    tokens_in: int
+    """Read anew."""
+    tokens_out: int
+    tokens_read: int
+    """Read from a cache."""
+    tokens_written: int
+    nano_usd: int
+
+
+def by_model(unit: Unit) -> list[ModelUse]:
+    """Return what models took, by name. It reads all requests that are kept."""
+    names = ("requests", "tokens_in", "tokens_out", "tokens_read", "tokens_written", "nano_usd")
+    return [
+        ModelUse(model=model, **{name: int(sum_ or 0) for name, sum_ in zip(names, sums, strict=True)})
+        for model, *sums in unit.rows(rows.BY_MODEL)
+    ]
+
+
 def upstream_of(unit: Unit, response: str, *, key: str) -> str | None:
     """Return the name of the upstream that gave an answer to somebody with this key; None where nobody knows."""
     row = unit.row(rows.UPSTREAM_OF, response=response, of_key=key)

@@ -158,6 +158,23 @@ def _requests(*filters: str) -> Select[Any]:
 REQUESTS = {some: _requests(*some) for n in range(len(FILTERS) + 1) for some in combinations(FILTERS, n)}
 """By the columns that are given, in the order of `FILTERS`."""
 
+BY_MODEL = (
+    scoped(exchange)
+    .select(
+        exchange.c.model,
+        func.count(),
+        func.sum(exchange.c.tokens_in),
+        func.sum(exchange.c.tokens_out),
+        func.sum(exchange.c.tokens_read),
+        func.sum(exchange.c.tokens_written),
+        func.sum(exchange.c.nano_usd),
+    )
+    .where(exchange.c.model.is_not(None))
+    .group_by(exchange.c.model)
+    .order_by(exchange.c.model)
+)
+"""What the requests that are kept took, by the model that was asked for."""
+
 UPSTREAM_OF = (
     scoped(exchange)
     .select(exchange.c.upstream)

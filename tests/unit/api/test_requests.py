@@ -9,10 +9,17 @@ import pytest
 
 import everlog
 from everlog.access import Principal, Requested, note
+from everlog.surfaces.api.application import Api
+from everlog.surfaces.proxy.application import App
+from everlog.surfaces.proxy.metrics import Metrics
+from everlog.surfaces.proxy.pages import Site
+from everlog.surfaces.proxy.remembering.watching import Watch
+from everlog.surfaces.proxy.settings.options import Options, Target
 from tests.unit.api.test_api import Client
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ANN = Principal(tenant="default", key="ab", role="chat", user="ann")
+OPTIONS = Options(targets=(Target(base_url="http://127.0.0.1:9/v1"),))
 READ = Principal(tenant="default", key="cd", role="read")
 
 
@@ -82,6 +89,28 @@ def test_who_may_chat_sees_their_own_requests(client: Client):
     assert ids(client.ask("/requests?user_id=bob", ANN)) == []
     assert ids(client.ask("/requests", Principal(tenant="default", key="ab", role="chat", user="eve"))) == []
     assert ids(client.ask("/requests", Principal(tenant="acme", key="ab", role="admin"))) == []
+
+
+def test_what_models_took_is_added_up_by_name_for_the_tenant_alone(client: Client, home: everlog.Everlog):
+    for n, more in enumerate(({"tokens_read": 90, "tokens_in": 10}, {"tokens_in": 5, "nano_usd": 2_000_000_000})):
+        home.store.write("default", partial(note, requested=one(10 + n, model="m", **more)), name="test")
+    home.store.write("acme", partial(note, requested=one(20, model="other")), name="test")
+    models = client.ask("/stats", READ).json()["models"]
+    assert [(one["model"], one["requests"], one["tokens_in"], one["cost_usd"]) for one in models] == [("m", 2, 15, 2.0)]
+    assert (models[0]["tokens_cache_read"], models[0]["tokens_out"]) == (90, 0)
+
+
+def test_what_the_server_counted_of_a_tenant_is_told_to_it_alone(home: everlog.Everlog):
+    client, watch = Client(home), Watch()
+    assert client.ask("/stats").json()["since_start"] is None
+    client.api = Api(home.store, since=Site(app=App(OPTIONS), metrics=Metrics(), watch=watch).since)
+    for text in ("hi", "ho"):
+        body = {"messages": [{"role": "user", "content": text}, {"role": "user", "content": "and?"}]}
+        watch.sent("anthropic", body, tenant="default", thread="t", consumer="m", mode="tree")
+    found = client.ask("/stats").json()["since_start"]
+    assert (found["modes"], found["prefixes"], found["hidden_rounds"]) == ({"tree": 2}, {"caller:message": 1}, 0)
+    assert found["lost_bytes"]["caller:message"] > 0
+    assert client.ask("/stats", Principal(tenant="acme", key="ef", role="read")).json()["since_start"]["modes"] == {}
 
 
 def test_events_are_the_entries_of_requests_for_whoever_may_read(client: Client, home: everlog.Everlog):

@@ -21,7 +21,7 @@ from everlog.protocols.exchange import CallDelta, Fault, TextDelta, Usage
 from everlog.protocols.sse import Frames
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.unit.protocols.answers import CASES, bodies
-from tests.unit.protocols.test_oracles import adapter_of
+from tests.unit.protocols.sdk_types import adapter_of
 from tests.unit.protocols.test_streams import TEXTS, answers
 
 each_protocol = pytest.mark.parametrize("name", sorted(FORMATS))

@@ -5,7 +5,6 @@ would send. Types of the SDK then validate each message of it.
 """
 
 import json
-from functools import cache
 from typing import Any
 
 import anthropic
@@ -14,12 +13,11 @@ import openai
 import pytest
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message as AnthropicMessage
-from anthropic.types import MessageParam, RawMessageStreamEvent
+from anthropic.types import RawMessageStreamEvent
 from hypothesis import given
 from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam
-from openai.types.responses import Response, ResponseInputItemParam, ResponseStreamEvent
-from pydantic import TypeAdapter
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
 
 from everlog.errors import Mistake
 from everlog.messages import Media, Message, Result
@@ -30,6 +28,7 @@ from everlog.testing.upstream.answers import body_of
 from everlog.testing.upstream.streams import events_of
 from tests.unit.protocols.answers import SIMPLE
 from tests.unit.protocols.histories import called, talks
+from tests.unit.protocols.sdk_types import adapter_of, lawful
 
 each_protocol = pytest.mark.parametrize("name", sorted(FORMATS))
 ANSWERS = pytest.mark.parametrize("answer", SIMPLE.values(), ids=SIMPLE)
@@ -102,34 +101,6 @@ def sent(name: str, body: dict[str, Any]) -> Any:
     captured = raised.value if isinstance(raised.value, Captured) else raised.value.__cause__
     assert isinstance(captured, Captured)
     return captured.body
-
-
-def lawful(name, body):
-    """Let the SDK's types validate each message of a request."""
-    types: dict[str, Any] = {
-        "chat_completions": ChatCompletionMessageParam,
-        "responses": ResponseInputItemParam,
-        "anthropic": MessageParam,
-    }
-    adapter = adapter_of(types[name])
-    for item in body["input" if name == "responses" else "messages"]:
-        exhausted(adapter.validate_python(item))
-
-
-@cache
-def adapter_of(kind: Any) -> Any:
-    """Return what validates a type; making it takes longer than most of what it is used for."""
-    return TypeAdapter(kind)
-
-
-def exhausted(value):
-    """Walk through what was validated: items of an `Iterable` are looked at only when they are asked for."""
-    if isinstance(value, dict):
-        for one in value.values():
-            exhausted(one)
-    elif not isinstance(value, str | bytes | int | float | None):
-        for one in value:
-            exhausted(one)
 
 
 @each_protocol

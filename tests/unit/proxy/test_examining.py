@@ -9,7 +9,7 @@ from typing import Any
 
 from inline_snapshot import snapshot
 
-from everlog.surfaces.proxy.remembering.examining import Usual, checks
+from everlog.surfaces.examining import Usual, checks
 from everlog.testing import FrozenClock
 from tests.unit.proxy.test_front import Proxy
 from tests.unit.proxy.wire import PLAIN
@@ -45,6 +45,11 @@ def told(proxy: Proxy, *headers: tuple[bytes, bytes]) -> Lines:
     return [(one["name"], one["state"], one["said"]) for one in found]
 
 
+def screen(lines: Lines) -> str:
+    """Return what `everlog doctor THREAD` prints of it, unwrapped."""
+    return "".join(f"{name:<13}{state:<5}{words}\n" for name, state, words in lines)
+
+
 def said(lines: Lines, name: str) -> tuple[str, str]:
     return next((state, words) for found, state, words in lines if found == name)
 
@@ -52,19 +57,13 @@ def said(lines: Lines, name: str) -> tuple[str, str]:
 def test_a_short_talk_says_how_far_it_is_from_its_threshold():
     with proxy_of(builds=False) as proxy:
         talk(proxy, 2)
-        assert told(proxy) == snapshot(
-            [
-                ("thread", "ok", "4 messages in 2 turns"),
-                ("request", "ok", "the newest: 2026-01-05 09:00 UTC, m, append, answered with 200"),
-                ("mode", "ok", "tree at 1,000 tokens (the settings), unless a request says otherwise"),
-                (
-                    "size",
-                    "ok",
-                    "about 127 tokens were said; requests go up as they came until these are more than 1,000 (the budget), 873 from here",
-                ),
-                ("lines", "todo", "7 left to build; the proxy builds them beside requests, `everlog pump` at once"),
-            ]
-        )
+        assert screen(told(proxy)) == snapshot("""\
+thread       ok   4 messages in 2 turns
+request      ok   the newest: 2026-01-05 09:00 UTC, m, append, answered with 200
+mode         ok   tree at 1,000 tokens (the settings), unless a request says otherwise
+size         ok   about 127 tokens were said; requests go up as they came until these are more than 1,000 (the budget), 873 from here
+lines        todo 7 left to build; the proxy builds them beside requests, `everlog pump` at once
+""")
 
 
 def test_a_talk_that_outgrew_its_budget_says_what_its_next_epoch_waits_for():
@@ -76,30 +75,16 @@ def test_a_talk_that_outgrew_its_budget_says_what_its_next_epoch_waits_for():
         talk(proxy, 12, start=12)
         clock.advance(timedelta(hours=1))
         talk(proxy, 1, start=24)
-        assert told(proxy) == snapshot(
-            [
-                ("thread", "ok", "50 messages in 25 turns"),
-                ("request", "ok", "the newest: 2026-01-05 10:00 UTC, m, append, answered with 200"),
-                ("mode", "ok", "tree at 1,000 tokens (the settings), unless a request says otherwise"),
-                ("size", "ok", "about 1,591 tokens were said; memory stands for a part of them"),
-                (
-                    "epoch",
-                    "ok",
-                    "1, opened 2026-01-05 09:00 UTC because the one before was full (full): tree at 1,000 tokens for default/m; memory takes 2,253 of 4,000 bytes",
-                ),
-                (
-                    "next epoch",
-                    "ok",
-                    "when 1747 more bytes were said, or when half of the placeholders are built; or when instructions, tools or the model change",
-                ),
-                (
-                    "placeholders",
-                    "todo",
-                    "16 of 19 lines in it had no words yet; the next epoch has those that are built",
-                ),
-                ("lines", "todo", "51 left to build; the proxy builds them beside requests, `everlog pump` at once"),
-            ]
-        )
+        assert screen(told(proxy)) == snapshot("""\
+thread       ok   50 messages in 25 turns
+request      ok   the newest: 2026-01-05 10:00 UTC, m, append, answered with 200
+mode         ok   tree at 1,000 tokens (the settings), unless a request says otherwise
+size         ok   about 1,591 tokens were said; memory stands for a part of them
+epoch        ok   1, opened 2026-01-05 09:00 UTC because the one before was full (full): tree at 1,000 tokens for default/m; memory takes 2,253 of 4,000 bytes
+next epoch   ok   when 1747 more bytes were said, or when half of the placeholders are built; or when instructions, tools or the model change
+placeholders todo 16 of 19 lines in it had no words yet; the next epoch has those that are built
+lines        todo 51 left to build; the proxy builds them beside requests, `everlog pump` at once
+""")
 
 
 def test_a_mode_without_memory_says_how_to_have_one():

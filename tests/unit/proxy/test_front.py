@@ -77,7 +77,7 @@ class Proxy:
             client = Client(method=method, headers=headers, pieces=(body,))
             client.path, _, query = path.partition("?")
             client.query = query.encode()
-            await client.ask(self.front)  # type: ignore[arg-type]
+            await client.ask(self.front)
             await self.app.duties.finish(10)
             return client
 

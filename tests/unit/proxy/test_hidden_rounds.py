@@ -41,10 +41,13 @@ class Driven:
     body: dict[str, Any] = field(default_factory=dict)
 
 
-def begun(protocol: str, case: Case, *, stream: bool, **more: Any) -> Rounds:
-    client = body_of_client(protocol, case, stream=stream)
+def begun(
+    protocol: str, case: Case, *, stream: bool, over: dict[str, Any] | None = None, sums_usage: bool = False
+) -> Rounds:
+    """Return rounds that have begun; `over` is laid over the client's request."""
+    client = body_of_client(protocol, case, stream=stream) | (over or {})
     body = with_tools(protocol, client, [*SCHEMAS.values()])
-    return Rounds(FORMATS[protocol], body, stamp=STAMP, client=client, **more)
+    return Rounds(FORMATS[protocol], body, stamp=STAMP, client=client, sums_usage=sums_usage)
 
 
 def driven(

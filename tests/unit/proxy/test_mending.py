@@ -14,7 +14,7 @@ from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Fault
 from everlog.protocols.shapes import Record
 from everlog.surfaces.proxy.remembering.learned import Learned
-from everlog.surfaces.proxy.remembering.mending import ACTS, LASTING, fault_in, mended, without
+from everlog.surfaces.proxy.remembering.mending import ACTS, LASTING, OF_THREAD, fault_in, mended, without
 from everlog.surfaces.proxy.remembering.standing_words import placed
 from tests.unit.protocols.histories import anthropic_bodies, chat_bodies, responses_bodies
 
@@ -36,6 +36,8 @@ CHAT: Record = {
         HI,
         {"role": "assistant", "content": "yes", "reasoning_content": "hm"},
         {"role": "system", "content": "B"},
+        {"role": "user", "content": "and?"},
+        {"role": "assistant", "content": "no"},
         {"role": "user", "content": [{"type": "text", "text": "go", **MARK}]},
     ],
     "tools": [tool("everlog_zoom")],
@@ -232,7 +234,7 @@ KNOWN = [
         "chat_completions",
         400,
         openai("The `reasoning_content` in the thinking mode must be passed back to the API."),
-        "unthinking",
+        "blank",
     ),
     (
         "chat_completions",
@@ -241,7 +243,7 @@ KNOWN = [
             "code": 20015,
             "message": "thinking is enabled but reasoning_content is missing in assistant tool call message",
         },
-        "unthinking",
+        "blank",
     ),
     (
         "chat_completions",
@@ -279,25 +281,25 @@ KNOWN = [
         "responses",
         400,
         openai("Item 'rs_0c38' of type 'reasoning' was provided without its required following item.", param="input"),
-        "reasoning",
+        "items",
     ),
     (
         "responses",
         400,
         openai("Item 'fc_07dd' of type 'function_call' was provided without its required 'reasoning' item: 'rs_07'."),
-        "reasoning",
+        "items",
     ),
     (
         "responses",
         400,
         openai("The encrypted content gAAA...DQ== could not be verified.", code="invalid_encrypted_content"),
-        "reasoning",
+        "items",
     ),
     (
         "responses",
         404,
         openai("Item with id 'rs_0de7' not found. Items are not persisted when `store` is set to false."),
-        "reasoning",
+        "items",
     ),
     ("responses", 400, openai("Encrypted content is not supported with this model.", param="include"), "sealed"),
     (
@@ -379,6 +381,27 @@ def test_without_tools_of_the_client_no_word_of_tools_is_left():
     assert found.body.keys() == {"model", "messages"}
 
 
+def test_reasoning_of_turns_that_are_over_goes_first_and_an_open_round_keeps_its_own():
+    first, reply, result = ANTHROPIC["messages"]
+    ended = {"role": "assistant", "content": [{"type": "text", "text": "so"}]}
+    called = {**reply, "content": [reply["content"][0], {**reply["content"][1], "id": "b"}]}
+    answered = {**result, "content": [{"type": "tool_result", "tool_use_id": "b", "content": "2"}]}
+    talk = {**ANTHROPIC, "messages": [first, reply, result, ended, HI, called, answered]}
+    found = tried("anthropic", talk, "messages.1.content.0: Invalid `signature` in `thinking` block")
+    assert found.reason == "past"
+    assert found.body["thinking"] == ANTHROPIC["thinking"]
+    without_past = {**reply, "content": reply["content"][1:]}
+    assert found.body["messages"] == [first, without_past, result, ended, HI, called, answered]
+
+
+def test_a_reply_whose_thoughts_are_missing_has_blank_ones():
+    words = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 5"
+    found = tried("chat_completions", CHAT, words)
+    thoughts = [one.get("reasoning_content") for one in found.body["messages"] if one["role"] == "assistant"]
+    assert thoughts == ["hm", " "]
+    assert tried("chat_completions", found.body, words).reason == "unthinking"
+
+
 def test_a_round_that_is_open_goes_on_without_thinking():
     words = "Invalid `signature` in `thinking` block"
     body = tried("anthropic", ANTHROPIC, words).body
@@ -392,7 +415,7 @@ def test_in_a_new_turn_the_model_thinks_again():
     talk = {**ANTHROPIC, "messages": [*ANTHROPIC["messages"], ended, HI]}
     words = "Invalid `signature` in `thinking` block"
     first = tried("anthropic", talk, words)
-    assert first.body["thinking"] == ANTHROPIC["thinking"]
+    assert (first.reason, first.body["thinking"]) == ("past", ANTHROPIC["thinking"])
     second = tried("anthropic", first.body, words)
     assert (second.reason, second.body["thinking"]) == ("unthinking", {"type": "disabled"})
 
@@ -432,11 +455,11 @@ def test_what_was_left_out_once_is_not_there_to_be_left_out(case, reason):
     assert repr(body) == before
 
 
-@given(case=bodies)
-def test_a_history_without_reasoning_is_lawful(case):
+@given(case=bodies, reason=st.sampled_from(["past", "reasoning", "items"]))
+def test_a_history_without_reasoning_is_lawful(case, reason):
     protocol, body = case
     body = FORMATS[protocol].repair(body)
-    done = ACTS["reasoning"](protocol, body)
+    done = ACTS[reason](protocol, body)
     assert FORMATS[protocol].repair(done) is done
 
 
@@ -451,13 +474,14 @@ def test_what_was_mended_and_what_is_known_from_then_on_are_the_same_bytes(how):
 def test_what_a_model_refuses_is_known_for_it_and_what_of_a_thread_for_that():
     learned = Learned()
     learned.note("up", "m", "t1", "none")
-    learned.note("up", "m", "t1", "reasoning")
+    learned.note("up", "m", "t1", "past")
+    learned.note("up", "m", "t1", "unthinking")
     learned.note("up", "m", "t1", "too_long")
-    assert learned.of("up", "m", "t1") == {"none", "reasoning"}
+    assert learned.of("up", "m", "t1") == {"none", "past"}
     assert learned.of("up", "m", "t2") == {"none"}
     assert learned.of("up", "other", "t1") == frozenset()
     assert {"none", "tools", "marks"} <= LASTING
-    assert "reasoning" not in LASTING
+    assert not LASTING & OF_THREAD
 
 
 def test_no_more_is_remembered_than_there_is_room_for():

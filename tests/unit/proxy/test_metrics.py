@@ -17,6 +17,10 @@ everlog_exchanges_total decision
 everlog_degraded_total place
 everlog_held_too_long_total
 everlog_recording
+everlog_memory_requests_total mode
+everlog_hidden_rounds_total
+everlog_prefixes_total by
+everlog_prefix_lost_bytes_total by
 everlog_tokens_total kind
 everlog_cost_usd_total
 everlog_unpriced_total

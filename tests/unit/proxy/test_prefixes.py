@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from everlog.protocols.shapes import Record, dumps
 from everlog.surfaces.proxy.remembering.prefixes import Laid, Prefix, Prefixes, laid
+from everlog.surfaces.proxy.remembering.totals import Totals
 from tests.unit.protocols.histories import anthropic_bodies, chat_bodies, responses_bodies
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -144,13 +145,25 @@ def test_the_header_tells_of_the_caller_always_and_of_all_else_if_asked():
         assert theirs.said(all_of_it=all_of_it) == ((b"x-everlog-prefix", b"broke; at=5; of=9; by=caller:message 12"),)
 
 
-def test_counts_are_by_whom_and_with_the_bytes_that_it_cost():
-    prefixes = Prefixes()
+def test_totals_are_by_whom_and_with_the_bytes_that_it_cost_for_each_tenant():
+    totals = Totals()
     other = changed("chat_completions", lambda one: one["messages"][1].update(content="ho"))
-    for body in (CHAT, CHAT, other, CHAT):
-        prefixes.judge(WHOSE, laid("chat_completions", body))
-    lost = after("chat_completions", CHAT, other).lost_bytes
-    assert prefixes.counts() == {"": (1, 0), "caller:message": (2, 2 * lost)}
+    broke = after("chat_completions", CHAT, other)
+    for found in (broke, broke, after("chat_completions", CHAT, CHAT)):
+        totals.judged("a", found)
+    totals.judged("b", broke)
+    totals.asked("a", "tree")
+    totals.hid("a", 2)
+    totals.asked("a", "tree")
+    totals.asked("b", "record")
+    of_a = totals.of("a")
+    assert of_a.modes == {"tree": 2}
+    assert of_a.hidden_rounds == 2
+    assert of_a.prefixes == {"caller:message": 2, "nobody": 1}
+    assert of_a.lost_bytes == {"caller:message": 2 * broke.lost_bytes}
+    assert totals.of(None).modes == {"record": 1, "tree": 2}
+    assert totals.of(None).prefixes == {"caller:message": 3, "nobody": 1}
+    assert totals.of("c").modes == {}
 
 
 def test_threads_tenants_and_models_are_compared_with_themselves_alone():
@@ -228,7 +241,7 @@ def test_many_threads_judge_at_once():
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert set(prefixes.counts()) <= {""}
+    assert prefixes.judge(("0",), one) in {None, Prefix(at_byte=one.size, of_bytes=one.size)}
 
 
 def test_a_megabyte_takes_few_milliseconds():

@@ -301,6 +301,24 @@ def test_a_client_that_asks_is_told_what_was_decided_and_no_working_directory(re
     assert set(said_of(recorder, "Hello", headers=heads[1:])) == {b"x-everlog-request-id"}
 
 
+def test_an_answer_says_at_which_byte_its_client_broke_the_prefix(recorder):
+    debug = ((b"x-everlog-debug", b"on"),)
+    body = [json.dumps(body_of(Answer(text="Good day."), "anthropic", "m")).encode()]
+    hear(recorder, asked("anthropic", "Hello", system="A"), "anthropic", body, headers=JSON)
+    hear(recorder, asked("anthropic", "Hello", "Good day.", "Who?", system="A"), "anthropic", body, headers=JSON)
+    talk = ("Hello", "Good day.", "Who?", "Good day.", "Where?")
+    kept = said_of(recorder, *talk, headers=debug, system="A")
+    assert kept[b"x-everlog-prefix"].startswith(b"kept; bytes=")
+    broke = said_of(recorder, *talk, system="It is noon.")
+    assert broke[b"x-everlog-prefix"].startswith(b"broke; at=0; of=")
+    assert broke[b"x-everlog-prefix"].endswith(b"; by=caller:instructions")
+    assert b"x-everlog-prefix" not in said_of(recorder, *talk, system="It is noon.")
+    assert b"x-everlog-prefix" not in said_of(recorder, "A title?", max_tokens=9, headers=debug)
+    counted = recorder.watch.totals.of("t")
+    assert counted.prefixes == {"caller:instructions": 1, "nobody": 2}
+    assert counted.modes == {"record": 5}
+
+
 @pytest.mark.parametrize("headers", [(), ((b"x-everlog-debug", b"on"),)])
 def test_each_answer_says_that_its_request_is_no_message_of_a_conversation(recorder, headers):
     assert said_of(recorder, "Hello", headers=headers, max_tokens=16)[b"x-everlog-decision"] == b"side"

@@ -23,9 +23,9 @@ from everlog.testing.upstream.failures import error_body, error_event
 from everlog.testing.upstream.streams import Manner, events_of
 from tests.unit.protocols.answers import CASES, bodies
 from tests.unit.protocols.histories import BODIES, talks
+from tests.unit.protocols.sdk_types import adapter_of, lawful
 from tests.unit.protocols.test_answers import THINKING, TYPES, essence, events, heard, in_order, put_together
 from tests.unit.protocols.test_history import flat
-from tests.unit.protocols.test_oracles import adapter_of, lawful
 from tests.unit.protocols.test_streams import answers, manners, split
 
 STAMP = Stamp(id="7", at=datetime(2026, 1, 5, 8, tzinfo=UTC))

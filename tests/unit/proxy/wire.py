@@ -9,6 +9,7 @@ from typing import Any
 
 from everlog.errors import ProviderTrouble
 from everlog.surfaces.proxy.application import App
+from everlog.surfaces.proxy.front import Front
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.relay.upstream import Outgoing
 from everlog.surfaces.proxy.settings.options import Options, Target
@@ -104,7 +105,7 @@ class Client:
         self.messages.append(message)
         self.heard.set()
 
-    async def ask(self, app: App) -> "Client":
+    async def ask(self, app: App | Front) -> "Client":
         scope = {
             "type": "http",
             "method": self.method,

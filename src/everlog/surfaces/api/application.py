@@ -22,8 +22,10 @@ from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, Unknow
 from everlog.store import Store
 from everlog.surfaces.api.asking import parsed
 from everlog.surfaces.api.document import PREFIX, document, page
-from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
-from everlog.surfaces.proxy.remembering.examining import Usual
+from everlog.surfaces.api.home import Home
+from everlog.surfaces.api.operations import OPERATIONS, Operation
+from everlog.surfaces.api.values import Since
+from everlog.surfaces.examining import Usual
 
 ROLES = ("chat", "read", "admin")
 AT_ONCE = 8
@@ -46,15 +48,24 @@ _SAID = {400: "invalid_request_error", 403: "permission_error", 404: "not_found_
 class Api:
     """What is in one database, over HTTP."""
 
-    def __init__(self, store: Store, *, builds: bool = True, usual: Usual | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        builds: bool = True,
+        usual: Usual | None = None,
+        since: Callable[[str], Since | None] = lambda _: None,
+    ) -> None:
         """Show a database.
 
         Args:
             store: the database.
             builds: whether lines that are missing of a tree are built before they are shown.
             usual: what the proxy does with conversations.
+            since: what the server counted of a tenant since it began.
         """
         self._store = store
+        self._since = since
         self._builds = builds
         self._usual = usual or Usual()
         self._room = anyio.CapacityLimiter(AT_ONCE)
@@ -80,6 +91,10 @@ class Api:
         """Answer a request; `scope["everlog.principal"]` is whoever asks."""
         await self._app(scope, receive, send)
 
+    def _home(self, principal: Principal) -> Home:
+        since = self._since(principal.tenant)
+        return Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds, self._usual, since)
+
     def _route(self, one: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             principal: Principal = request.scope["everlog.principal"]
@@ -87,7 +102,7 @@ class Api:
                 return _fault(403, f"This is for keys of the role {one.role}.", "role_too_low")
             try:
                 asked = parsed(one.asks, await _asked(request, one))
-                home = Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds, self._usual)
+                home = self._home(principal)
                 act = partial(_found, one, home, request.path_params, asked)
                 found = await anyio.to_thread.run_sync(act, limiter=self._room)
             except EverlogError as error:

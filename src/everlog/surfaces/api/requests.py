@@ -33,6 +33,19 @@ def events(home: Everlog, principal: Principal, asked: values.Which) -> values.E
     return values.Events(events=told, next=requests.next)
 
 
+def model_use(one: access.ModelUse) -> values.ModelUse:
+    """Return what a model took, as it is told."""
+    return values.ModelUse(
+        model=one.model,
+        requests=one.requests,
+        tokens_in=one.tokens_in,
+        tokens_out=one.tokens_out,
+        tokens_cache_read=one.tokens_read,
+        tokens_cache_write=one.tokens_written,
+        cost_usd=one.nano_usd / NANO,
+    )
+
+
 def _page(unit: Unit, principal: Principal, asked: values.Which) -> tuple[list[values.Request], bool]:
     key, user = _own(principal)
     rows = access.asked_by(

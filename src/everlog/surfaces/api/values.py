@@ -214,6 +214,35 @@ class Receipts(Struct, frozen=True, kw_only=True):
     receipts: list[Receipt]
 
 
+class ModelUse(Struct, frozen=True, kw_only=True):
+    """What the requests to a model took that are still kept."""
+
+    model: str
+    requests: int
+    tokens_in: Annotated[int, Meta(description="Read anew, as far as the provider said.")]
+    tokens_out: int
+    tokens_cache_read: int
+    tokens_cache_write: int
+    cost_usd: Annotated[float, Meta(description="Of those whose price is known.")]
+
+
+class Since(Struct, frozen=True, kw_only=True):
+    """What this server counted since it began."""
+
+    modes: Annotated[dict[str, int], Meta(description="Requests of conversations, by their mode of memory.")]
+    hidden_rounds: Annotated[int, Meta(description="Rounds of memory's tools that no client saw.")]
+    prefixes: Annotated[
+        dict[str, int],
+        Meta(
+            description="Requests that were compared with the one before, by who broke the prefix: `nobody`, "
+            "`caller:tools`, `epoch:full` …"
+        ),
+    ]
+    lost_bytes: Annotated[
+        dict[str, int], Meta(description="Bytes that had to be read anew for it, by who broke the prefix.")
+    ]
+
+
 class Stats(Struct, frozen=True, kw_only=True):
     """How much there is."""
 
@@ -224,3 +253,5 @@ class Stats(Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
     media: int
     media_bytes: int
+    models: Annotated[list[ModelUse], Meta(description="By model, as long as requests are kept.")]
+    since_start: Annotated[Since | None, Meta(description="Null where no proxy runs.")]

@@ -1,12 +1,12 @@
 """`everlog doctor THREAD`: one thread as the proxy sees it, with the settings that hold here."""
 
 from everlog.pump.compactors import EXTRACTIVE
+from everlog.surfaces import examining
 from everlog.surfaces.checks import Check
 from everlog.surfaces.cli.names import thread_named
 from everlog.surfaces.cli.session import Session
+from everlog.surfaces.examining import Usual
 from everlog.surfaces.models import compactor_settings
-from everlog.surfaces.proxy.remembering import examining
-from everlog.surfaces.proxy.remembering.examining import Usual
 from everlog.surfaces.proxy.running import asked
 
 

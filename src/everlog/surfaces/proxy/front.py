@@ -10,6 +10,7 @@ from everlog.clock import monotonic
 from everlog.surfaces.api.application import ROLES as RANKS
 from everlog.surfaces.api.application import Api
 from everlog.surfaces.api.document import PREFIX
+from everlog.surfaces.examining import Usual
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.application import App
@@ -18,7 +19,6 @@ from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording.identity import opaque
-from everlog.surfaces.proxy.remembering.examining import Usual
 from everlog.surfaces.proxy.routes import BESIDE, CONVERSATIONS
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,11 @@ class Front:
         self._app = app
         self._door = door
         self._site = site
-        self._api = None if site.store is None else Api(site.store, builds=site.builds, usual=_usual(app, site))
+        self._api = (
+            None
+            if site.store is None
+            else Api(site.store, builds=site.builds, usual=_usual(app, site), since=site.since)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""

@@ -39,6 +39,12 @@ FAMILIES = (
     Family("everlog_degraded_total", "counter", "What could not be done beside an answer.", ("place",)),
     Family("everlog_held_too_long_total", "counter", "Ends of answers that went out before they were kept."),
     Family("everlog_recording", "gauge", "Requests and answers that are being kept, or wait for it."),
+    Family(
+        "everlog_memory_requests_total", "counter", "Requests of conversations, by their mode of memory.", ("mode",)
+    ),
+    Family("everlog_hidden_rounds_total", "counter", "Rounds of memory's tools that no client saw."),
+    Family("everlog_prefixes_total", "counter", "Requests compared with the one before, by who broke it.", ("by",)),
+    Family("everlog_prefix_lost_bytes_total", "counter", "Bytes to be read anew, by who broke the prefix.", ("by",)),
     Family("everlog_tokens_total", "counter", "Tokens that providers counted.", ("kind",)),
     Family("everlog_cost_usd_total", "counter", "What requests cost whose price is known."),
     Family("everlog_unpriced_total", "counter", "Answered requests whose price nobody knows."),

@@ -12,7 +12,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import everlog
@@ -20,6 +20,7 @@ from everlog.access import Principal, Requested, Role, asked
 from everlog.messages import JSON
 from everlog.protocols.shapes import encoded
 from everlog.store import Store
+from everlog.surfaces.api.values import Since
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.metrics import Metrics, Sample
@@ -27,6 +28,7 @@ from everlog.surfaces.proxy.recording.identity import FIELDS, HEADERS, OWN, Iden
 from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.recorder import Recorder
+from everlog.surfaces.proxy.remembering.watching import Watch
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class Site:
     """Further names of headers that say who asks, by field."""
     builds: bool = True
     """Whether lines of trees may be built here: no model is set to do that."""
+    watch: Watch = field(default_factory=Watch)
+    """What sees requests of conversations go up."""
 
     async def page(self, path: str, headers: Headers, principal: Principal | None) -> Page:
         """Return a page; `principal` is whoever was let in, None where nobody is asked."""
@@ -102,6 +106,16 @@ class Site:
             self.metrics.add("everlog_cost_usd_total", by=was.nano_usd / 1e9)
         elif was.status is not None and 200 <= was.status < 300:
             self.metrics.add("everlog_unpriced_total")
+
+    def since(self, tenant: str) -> Since:
+        """Return what was counted of a tenant since the server began."""
+        counted = self.watch.totals.of(tenant)
+        return Since(
+            modes=dict(counted.modes),
+            hidden_rounds=counted.hidden_rounds,
+            prefixes=dict(counted.prefixes),
+            lost_bytes=dict(counted.lost_bytes),
+        )
 
     async def _ready(self) -> Page:
         missing: list[JSON] = [] if self.app.is_open else ["upstreams"]
@@ -172,6 +186,14 @@ class Site:
             else:
                 yield "everlog_exchanges_total", (decision,), number
         yield "everlog_recording", (), self.recorder.threads.waiting
+        counted = self.watch.totals.of(None)
+        yield "everlog_hidden_rounds_total", (), counted.hidden_rounds
+        for name, sums in (
+            ("everlog_memory_requests_total", counted.modes),
+            ("everlog_prefixes_total", counted.prefixes),
+            ("everlog_prefix_lost_bytes_total", counted.lost_bytes),
+        ):
+            yield from ((name, (label,), number) for label, number in sums.items())
 
 
 def _json(body: dict[str, JSON], status: int = 200) -> Page:

@@ -40,6 +40,7 @@ from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.remembering.wanted import wanted
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -76,7 +77,7 @@ class Keeping:
         """Whether another request may be made of one; see `hearing.Memory`."""
         if self.remembering is None or protocol is None or incoming.method != "POST":
             return False
-        return wanted(Controls.of(incoming.headers), principal, self.options).remembers
+        return self.remembering.wanted(incoming, principal).remembers
 
     async def ask(
         self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
@@ -148,6 +149,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
             f"nobody could ask: {host} needs keys, and there is none that opens; make one by `everlog keys create`"
         )
     door = Door(memory.store, local=None if found.needs_keys else local)
+    watch = Watch()
     recorder = Recorder(
         memory.store,
         tenant=memory.name,
@@ -155,6 +157,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         redact=memory.redact,
         aliases=found.aliases,
         pruning=Pruning(days=found.proxy.requests.keep_days, most=found.proxy.requests.keep_most),
+        watch=watch,
     )
 
     builder = Builder(memory.store, compactor)
@@ -174,6 +177,7 @@ def _on_database(memory: Everlog, found: Configured, options: Options, compactor
         tenant=memory.name,
         aliases=found.aliases,
         builds=getattr(compactor, "inline", False),
+        watch=watch,
     )
     recorder.noted = site.noted
     return Front(app, door=door, site=site)

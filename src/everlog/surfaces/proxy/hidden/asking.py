@@ -8,6 +8,7 @@ from everlog.protocols import Format
 from everlog.protocols.exchange import Said
 from everlog.protocols.shapes import Record, array, count, record
 from everlog.surfaces.proxy.hidden.offering import without_tools
+from everlog.surfaces.proxy.hidden.telling import Ours
 
 LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 """Fields that limit what is put out, in any protocol."""
@@ -41,7 +42,7 @@ def waits_for_call(body: Record) -> bool:
     return choice == "required" or record(choice).get("type") == "any"
 
 
-def later(protocol: Format, body: Record, since: Sequence[Said], used: int, choice: Choice) -> Record:
+def later(protocol: Format, body: Record, since: Sequence[Said], used: int, choice: Choice, ours: Ours) -> Record:
     """Return the request of a later round.
 
     Args:
@@ -50,6 +51,7 @@ def later(protocol: Format, body: Record, since: Sequence[Said], used: int, choi
         since: what was said since, our results included.
         used: tokens that were put out since.
         choice: what may be called.
+        ours: which names are those of tools of ours.
     """
     asked = dict(body)
     name = "input" if protocol.name == "responses" else "messages"
@@ -65,5 +67,5 @@ def later(protocol: Format, body: Record, since: Sequence[Said], used: int, choi
     if choice == "none":
         asked["tool_choice"] = {"type": "none"} if protocol.name == "anthropic" else "none"
     elif choice == "client's":
-        asked["tools"] = without_tools(body.get("tools"))
+        asked["tools"] = without_tools(body.get("tools"), ours)
     return protocol.repair(asked)

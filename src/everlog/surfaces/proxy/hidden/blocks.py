@@ -7,8 +7,7 @@ from everlog.protocols.anthropic import FORMAT
 from everlog.protocols.exchange import Delta
 from everlog.protocols.shapes import Record, array, dumps, loads, record, string
 from everlog.protocols.sse import Event, render_event
-from everlog.surfaces.proxy.hidden.offering import is_ours
-from everlog.surfaces.proxy.hidden.telling import Ending, Failing, as_came
+from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Ours, as_came
 
 STOPS = {"stop": "end_turn", "length": "max_tokens"}
 
@@ -19,7 +18,8 @@ OF_FIRST = frozenset({"id", "type", "role", "model", "content", "usage"})
 class MessageTeller:
     """The one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Ours) -> None:
+        self._ours = ours
         self._has_begun = False
         self._next = 0
         self._places: dict[int, int | None] = {}
@@ -57,7 +57,7 @@ class MessageTeller:
 
     def _place(self, index: int, begun: Record) -> int | None:
         if index not in self._places:
-            if _is_call_of_ours(begun):
+            if self._is_ours(begun):
                 self._places[index] = None
                 self._is_moved = True
             else:
@@ -96,14 +96,13 @@ class MessageTeller:
     def without(self, items: Sequence[JSON]) -> tuple[JSON, ...]:
         kept: list[JSON] = []
         for message in map(record, items):
-            content = [block for block in array(message.get("content")) if not _is_call_of_ours(record(block))]
+            content = [block for block in array(message.get("content")) if not self._is_ours(record(block))]
             if content:
                 kept.append({**message, "content": content})
         return tuple(kept)
 
-
-def _is_call_of_ours(block: Record) -> bool:
-    return block.get("type") == "tool_use" and is_ours(string(block.get("name")))
+    def _is_ours(self, block: Record) -> bool:
+        return block.get("type") == "tool_use" and self._ours(string(block.get("name")))
 
 
 def _event(kind: str, **fields: JSON) -> Event:

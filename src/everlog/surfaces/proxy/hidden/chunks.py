@@ -8,8 +8,7 @@ from everlog.protocols.chat_completions import FORMAT
 from everlog.protocols.exchange import CallDelta, Delta, TextDelta
 from everlog.protocols.shapes import Record, array, dumps, loads, record, string
 from everlog.protocols.sse import Event, render_event
-from everlog.surfaces.proxy.hidden.offering import is_ours
-from everlog.surfaces.proxy.hidden.telling import Ending, Failing, as_came
+from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Ours, as_came
 
 HEAD = ("id", "object", "created", "model", "system_fingerprint")
 """What tells an answer from others."""
@@ -39,7 +38,8 @@ class _Seen:
 class ChunkTeller:
     """The one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Ours) -> None:
+        self._ours = ours
         self._head: Record = {}
         self._is_first = True
         self._is_moved = False
@@ -70,14 +70,14 @@ class ChunkTeller:
         if self._is_plain(event.data, deltas):
             return as_came(event)
         chunk = record(loads(event.data))
-        if "error" in chunk:
+        if FORMAT.parse_fault(chunk) is not None:
             self._withheld.append(event)
             return b""
         if self._is_first:
             self._head |= {name: chunk[name] for name in HEAD if chunk.get(name) is not None}
         choices = array(chunk.get("choices"))
         if not choices:
-            return as_came(event) if self._is_first else b""
+            return self._beside(event, chunk)
         return self._chunk(event, chunk, record(choices[0]), [one for one in deltas if isinstance(one, CallDelta)])
 
     def _is_plain(self, data: str, deltas: Sequence[Delta]) -> bool:
@@ -90,6 +90,12 @@ class ChunkTeller:
         self._last["content"] = words.text[-1:]
         return True
 
+    def _beside(self, event: Event, chunk: Record) -> bytes:
+        """Tell a chunk that adds nothing to the choices; in later rounds only if there is more than a head in it."""
+        if self._is_first or not chunk:
+            return as_came(event)
+        return render_event(dumps(self._headed(chunk))) if chunk.keys() - {*HEAD, "choices", "usage"} else b""
+
     def _chunk(self, event: Event, chunk: Record, choice: Record, calls: list[CallDelta]) -> bytes:
         """Tell what a chunk adds, and withhold what it says of the end."""
         before = record(choice.get("delta"))
@@ -100,7 +106,7 @@ class ChunkTeller:
         if not is_last:
             if is_same:
                 return as_came(event)
-            says = says or "role" in delta or bool(choice.get("logprobs"))
+            says = says or "role" in delta or (bool(choice.get("logprobs")) and "tool_calls" not in before)
             return self._told(chunk, {**choice, "delta": delta}) if says else b""
         if is_same and not says:
             self._withheld.append(event)
@@ -163,7 +169,7 @@ class ChunkTeller:
             seen = self._calls.setdefault(call.index, _Seen())
             seen.held.append(piece)
             if seen.is_ours is None and call.name:
-                self._decide(seen, is_ours=is_ours(call.name))
+                self._decide(seen, is_ours=self._ours(call.name))
             out += self._let_go(seen)
         for seen in self._calls.values() if is_last else ():
             if seen.is_ours is None:
@@ -201,6 +207,8 @@ class ChunkTeller:
                 chunk["choices"] = [self._stopped(one, ending.stop) for one in array(chunk.get("choices"))]
             is_same = not chunk or (self._is_first and not ending.stop and ending.usage is None)
             out.append(as_came(event) if is_same else render_event(dumps(self._headed(chunk))))
+        if usage is not None:
+            out.append(self._told_usage(usage))
         return b"".join(out)
 
     def _told_usage(self, usage: Record) -> bytes:
@@ -227,7 +235,7 @@ class ChunkTeller:
     def without(self, items: Sequence[JSON]) -> tuple[JSON, ...]:
         kept: list[JSON] = []
         for message in map(record, items):
-            calls = [call for call in array(message.get("tool_calls")) if not _is_call_of_ours(call)]
+            calls = [call for call in array(message.get("tool_calls")) if not self._ours(_name(call))]
             rest = _without(message, "tool_calls")
             says = any(message.get(name) for name in (*TEXTS, "audio"))
             if calls or says:
@@ -239,5 +247,21 @@ def _without(value: Record, name: str) -> Record:
     return {field: one for field, one in value.items() if field != name}
 
 
-def _is_call_of_ours(call: JSON) -> bool:
-    return is_ours(string(record(record(call).get("function")).get("name")))
+def _name(call: JSON) -> str:
+    return string(record(record(call).get("function")).get("name"))
+
+
+def identified(body: Record, ours: Ours, prefix: str) -> Record:
+    """Return an answer in which each call of ours has an id of its own; some servers give them none, or one for all."""
+    choices = array(body.get("choices"))
+    message = record(record(next(iter(choices), None)).get("message"))
+    seen: set[str] = set()
+    calls: list[JSON] = []
+    for number, call in enumerate(map(record, array(message.get("tool_calls")))):
+        name = string(call.get("id"))
+        is_lacking = (not name or name in seen) and ours(_name(call))
+        calls.append({**call, "id": f"{prefix}_{number}"} if is_lacking else call)
+        seen.add(name)
+    if calls == array(message.get("tool_calls")):
+        return body
+    return {**body, "choices": [{**record(choices[0]), "message": {**message, "tool_calls": calls}}, *choices[1:]]}

@@ -10,8 +10,8 @@ from everlog.protocols.responses.answers import FAULTS, REPEATED
 from everlog.protocols.responses.streams import LAST
 from everlog.protocols.shapes import Record, dumps, loads, record, string
 from everlog.protocols.sse import Event, render_event
-from everlog.surfaces.proxy.hidden.offering import is_ours, without_tools
-from everlog.surfaces.proxy.hidden.telling import Ending, Failing, as_came
+from everlog.surfaces.proxy.hidden.offering import without_tools
+from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Ours, as_came
 
 PREFIX = "resp_evl_"
 """What ids of answers of ours begin with."""
@@ -28,7 +28,8 @@ def changed(sent: Record, client: Record) -> Record:
 class ResponseTeller:
     """The one response."""
 
-    def __init__(self, stamp: Stamp, asked: Mapping[str, JSON]) -> None:
+    def __init__(self, ours: Ours, stamp: Stamp, asked: Mapping[str, JSON]) -> None:
+        self._ours = ours
         self._stamp = stamp
         self._asked = asked
         """What the response repeats of the client's request, where that is not what the upstream was asked."""
@@ -37,7 +38,7 @@ class ResponseTeller:
         self._upstream_id = ""
         self._is_first = True
         self._number: int | None = None
-        """The number of the next event, once there was one."""
+        """The number of the last event, once there was one."""
         self._next = 0
         """The number of the next item."""
         self._places: dict[object, int | None] = {}
@@ -78,7 +79,7 @@ class ResponseTeller:
                 name: body[name] for name in ("created_at", *REPEATED) if name in body and name not in changes
             }
             if "tools" in body:
-                self._head["tools"] = without_tools(body["tools"])
+                self._head["tools"] = without_tools(body["tools"], self._ours)
         return {**body, **self._head}
 
     def _item(self, event: Event, shape: Record, kind: str) -> bytes:
@@ -90,7 +91,7 @@ class ResponseTeller:
             if is_call and not name and kind != "response.output_item.done":
                 self._held.setdefault(key, []).append(event)
                 return b""
-            self._decide(key, is_ours=is_call and is_ours(name))
+            self._decide(key, is_ours=is_call and self._ours(name))
         out = [self._placed(one, key) for one in (*self._held.pop(key, ()), event)]
         return b"".join(out)
 
@@ -176,13 +177,12 @@ class ResponseTeller:
         yield Event(data=dumps({"type": kind, "response": body}), name=kind)
 
     def without(self, items: Sequence[JSON]) -> tuple[JSON, ...]:
-        return tuple(item for item in items if not _is_call_of_ours(record(item)))
+        return tuple(item for item in items if not self._is_ours(record(item)))
+
+    def _is_ours(self, item: Record) -> bool:
+        return item.get("type") == CALL and self._ours(string(item.get("name")))
 
 
 def _reported(event: Event) -> Record:
     shape = record(loads(event.data))
     return shape if shape.get("type") == "error" else record(shape.get("response"))
-
-
-def _is_call_of_ours(item: Record) -> bool:
-    return item.get("type") == CALL and is_ours(string(item.get("name")))

@@ -1,7 +1,7 @@
 """Whether memory tools may be offered with a client's request, and how they stand in it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from everlog.memory.tree.schemas import ARGUMENTS
@@ -17,11 +17,6 @@ Offer = Literal["yes", "kept", "no"]
 
 _OURS = re.compile(rf"{NAMES}.*|.*everlog[\W_]*({'|'.join(ARGUMENTS)})", re.DOTALL | re.IGNORECASE)
 """Names of tools of ours, also as clients call those that they have over MCP, such as `mcp__everlog__zoom`."""
-
-
-def is_ours(name: str) -> bool:
-    """Whether a call of this name is for us."""
-    return name.startswith(NAMES)
 
 
 def offers(protocol: str, body: Record) -> Offer:
@@ -97,6 +92,6 @@ def with_tools(protocol: str, body: Record, tools: Sequence[Mapping[str, Any]]) 
     return {**body, "tools": [*array(body.get("tools")), *rendered]}
 
 
-def without_tools(tools: JSON) -> list[JSON]:
+def without_tools(tools: JSON, ours: Callable[[str], bool]) -> list[JSON]:
     """Return a request's tools, or what an answer repeats of them, without ours."""
-    return [tool for tool in array(tools) if not is_ours(name_of(record(tool)))]
+    return [tool for tool in array(tools) if not ours(name_of(record(tool)))]

@@ -19,9 +19,9 @@ from everlog.protocols.sse import Event, Frames, render_event
 from everlog.surfaces.proxy.hidden.asking import Choice, later, leaves_room, waits_for_call
 from everlog.surfaces.proxy.hidden.bills import told_usage
 from everlog.surfaces.proxy.hidden.blocks import MessageTeller
-from everlog.surfaces.proxy.hidden.chunks import ChunkTeller
+from everlog.surfaces.proxy.hidden.chunks import ChunkTeller, identified
 from everlog.surfaces.proxy.hidden.items import ResponseTeller, changed
-from everlog.surfaces.proxy.hidden.offering import NAMES, is_ours, tool_names
+from everlog.surfaces.proxy.hidden.offering import NAMES, tool_names
 from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Teller
 from everlog.surfaces.proxy.translation.translating import BEGUN, BROKE_OFF, UNREADABLE, classed
 
@@ -88,8 +88,9 @@ class Rounds:
         self._body = self._asked = body
         self._stamp = stamp
         self._sums_usage = sums_usage
-        self._teller = _teller(protocol, stamp, {} if client is None else changed(body, client))
-        self._names = tuple(name for name in tool_names(body) if is_ours(name))
+        known = set(tool_names(client or {}))
+        self._names = tuple(name for name in tool_names(body) if name.startswith(NAMES) and name not in known)
+        self._teller = self._told({} if client is None else changed(body, client))
         self._stream = protocol.stream()
         self._whole: Record | None = None
         """The answer of the round, where it came whole."""
@@ -103,6 +104,19 @@ class Rounds:
         self.keep_alive = KEEP_ALIVE.get(protocol.name, COMMENT)
         """What the client may be sent while we work."""
 
+    def _told(self, asked: Record) -> Teller:
+        match self._protocol.name:
+            case "chat_completions":
+                return ChunkTeller(self._is_ours)
+            case "responses":
+                return ResponseTeller(self._is_ours, self._stamp, asked)
+            case _:
+                return MessageTeller(self._is_ours)
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a call is for us: also one of a tool that is none of ours, but is called as if it were."""
+        return bool(self._names) and name.startswith(NAMES)
+
     def request(self) -> Record:
         """Return the body of the round that is next, or under way."""
         return self._asked
@@ -110,6 +124,11 @@ class Rounds:
     def feed(self, event: Event) -> bytes:
         """Take in an event of the round and return what the client gets for it."""
         return self._teller.feed(event, self._stream.feed(event))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the upstream said that nothing more comes in this round."""
+        return self._stream.done or self._stream.fault is not None
 
     def take(self, body: Record) -> None:
         """Take in a round's answer that came whole."""
@@ -121,15 +140,21 @@ class Rounds:
         if self._ended is None:
             reply = self._reply()
             fault = self._fault(reply)
-            self._ended = self._next(reply) if fault is None else self._broken(fault)
+            self._ended = self._next(reply) if fault is None else self._broken(fault, reply)
         return self._ended
 
-    def _broken(self, fault: Fault) -> Ended:
+    def _broken(self, fault: Fault, reply: Reply) -> Ended:
+        self._rounds.append(_Round(reply=reply, refused={}))
+        self._hold(reply, is_whole=False)
         fault, status = classed(fault, None, self._stamp)
         return Ended(fault=fault, status=status)
 
     def _reply(self) -> Reply:
-        return self._stream.reply() if self._whole is None else self._protocol.parse_reply(self._whole)
+        reply = self._stream.reply() if self._whole is None else self._protocol.parse_reply(self._whole)
+        if self._protocol.name != "chat_completions":
+            return reply
+        body = identified(dict(reply.body), self._is_ours, f"call_{self._stamp.id}_{self.rounds}")
+        return reply if body == reply.body else self._protocol.parse_reply(body)
 
     def _fault(self, reply: Reply) -> Fault | None:
         """Return why a round is no answer."""
@@ -143,7 +168,7 @@ class Rounds:
 
     def _next(self, reply: Reply) -> Ended:
         calls = [message.call for message in reply.said.messages if message.call is not None]
-        ours = tuple(call for call in calls if is_ours(call.name))
+        ours = tuple(call for call in calls if self._is_ours(call.name))
         is_mixed = len(ours) < len(calls)
         goes_on = reply.finish in GOES_ON and not self._is_limited
         has_room = is_mixed or leaves_room(self._protocol, self._body, self._output(reply))
@@ -182,7 +207,7 @@ class Rounds:
         said = reply.said
         if not is_whole and said.raw is not None:
             items = self._teller.without(said.raw.items)
-            messages = tuple(one for one in said.messages if one.call is None or not is_ours(one.call.name))
+            messages = tuple(one for one in said.messages if one.call is None or not self._is_ours(one.call.name))
             said = Said(messages=messages, raw=Raw(protocol=said.raw.protocol, items=items) if items else None)
         if said.messages or said.raw is not None:
             self._held.append(said)
@@ -199,7 +224,7 @@ class Rounds:
         choice: Choice = "as it is"
         if self._is_limited:
             choice = "client's" if waits_for_call(self._body) else "none"
-        self._asked = later(self._protocol, self._body, self._held, self._output(), choice)
+        self._asked = later(self._protocol, self._body, self._held, self._output(), choice, self._is_ours)
         self._stream = self._protocol.stream()
         self._whole = self._ended = None
         self._teller.begin()
@@ -220,7 +245,8 @@ class Rounds:
     @property
     def _is_upstreams(self) -> bool:
         """Whether the answer is the upstream's, nothing left out."""
-        return self.rounds == 1 and not any(map(is_ours, _called(self._rounds[0].reply)))
+        messages = self._rounds[0].reply.said.messages
+        return self.rounds == 1 and not any(one.call and self._is_ours(one.call.name) for one in messages)
 
     def _items(self, *more: Reply) -> tuple[JSON, ...]:
         replies = (*(one.reply for one in self._rounds), *more)
@@ -240,12 +266,18 @@ class Rounds:
         """Return the error that ends the answer: an event of a stream, or the body of an error."""
         if self._whole is not None or self._asked.get("stream") is not True:
             return encoded(self._protocol.render_fault(fault, status))
-        return self._teller.fail(Failing(fault=fault, status=status, output=self._items(self._stream.reply())))
+        more = (self._stream.reply(),) if self._ended is None else ()
+        return self._teller.fail(Failing(fault=fault, status=status, output=self._items(*more)))
 
     @property
     def held(self) -> tuple[Said, ...]:
         """What was said in truth, where that is not what the client was shown; else nothing."""
-        return tuple(self._held) if self._answered else ()
+        return self.said if self._answered else ()
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """What was said in truth: the replies of all rounds, and the results of calls of ours."""
+        return tuple(self._held)
 
     @property
     def rounds(self) -> int:
@@ -258,22 +290,8 @@ class Rounds:
         return tuple(one.reply.usage for one in self._rounds)
 
 
-def _teller(protocol: Format, stamp: Stamp, asked: Record) -> Teller:
-    match protocol.name:
-        case "chat_completions":
-            return ChunkTeller()
-        case "responses":
-            return ResponseTeller(stamp, asked)
-        case _:
-            return MessageTeller()
-
-
 def _is_answer(reply: Reply) -> bool:
     return reply.finish != "failed" and (reply.stop is not None or bool(reply.said.messages))
-
-
-def _called(reply: Reply) -> list[str]:
-    return [one.call.name for one in reply.said.messages if one.call is not None]
 
 
 def _own(call: Call) -> Call:

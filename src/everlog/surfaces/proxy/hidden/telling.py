@@ -1,14 +1,17 @@
 """One answer made of several rounds, in a protocol's words: what each of them can tell a client."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from everlog.messages import JSON
 from everlog.protocols import Format
 from everlog.protocols.exchange import Delta, Fault
 from everlog.protocols.shapes import Record, dumps, loads, record
 from everlog.protocols.sse import Event, render_event
+
+Ours: TypeAlias = Callable[[str], bool]
+"""Whether a call of this name is for us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

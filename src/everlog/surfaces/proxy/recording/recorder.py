@@ -19,7 +19,7 @@ from everlog import access
 from everlog.access import Requested
 from everlog.clock import new_id
 from everlog.conversation.alignment.exchanges import record
-from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.presence import Placed, Presence
 from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
 from everlog.errors import Busy, Erased
 from everlog.log import TurnState
@@ -33,7 +33,9 @@ from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_exchange
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
+from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
+from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.pruning import Pruning
 from everlog.surfaces.proxy.recording.room import MOST_HELD, STEP, Room
 from everlog.surfaces.proxy.recording.standing import Standing
@@ -43,6 +45,8 @@ from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
+from everlog.surfaces.proxy.remembering.steadiness import as_read
+from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Target
 
 log = logging.getLogger(__name__)
@@ -96,6 +100,7 @@ class Recorder:
         held_bytes: int = MOST_HELD,
         noted: Callable[[Requested], None] | None = None,
         pruning: Pruning | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """Begin to record.
 
@@ -109,6 +114,7 @@ class Recorder:
             held_bytes: how much of them may be held at a time, by all together.
             noted: told what each request was, in a thread, when all is done.
             pruning: forgets what old requests were.
+            watch: sees requests go up.
         """
         self.store = store
         self.redact = redacting(redact)
@@ -118,6 +124,7 @@ class Recorder:
         of them whose request or answer came in a form that is not known."""
         self.noted = noted
         self.pruning = pruning or Pruning()
+        self.watch = watch or Watch()
         self.standing = Standing(store)
         self._tenant, self._caller = tenant, caller
         self.threads = Threads()
@@ -140,8 +147,8 @@ class Recorder:
         tenant: str,
         caller: Caller,
         target: Target | None = None,
-        keeps: bool = True,
         remembers: bool = False,
+        keeps: bool = True,
     ) -> "Exchange | None":
         """Return who hears an exchange of somebody with an upstream.
 
@@ -152,7 +159,7 @@ class Recorder:
             caller: who asks.
             target: the upstream.
             keeps: whether it is kept, unless its own headers say that it is not; if not, only what was used under keys is.
-            remembers: whether another request is made of it.
+            remembers: whether another request may be made of it.
 
         Raises:
             Busy: there are too many.
@@ -330,10 +337,28 @@ class Exchange:
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
         self._known = told(request, placed, all_of_it=self._controls.tells)
+        if not self.remembers:
+            self._known = (*self._known, *self._watched(request, placed, body))
         is_stored = self._format.name == "responses" and body.get("store") is not False
         if not self.remembers:
             body, history = {}, ()
         return Heard(request=request, presence=presence, is_stored=is_stored, body=body, history=history)
+
+    def _watched(self, request: Request, placed: Placed, body: Record) -> Headers:
+        """Return what the answer tells of the prefix of a request that goes up as it came."""
+        if request.is_side:
+            return ()
+        known = placed.thread if placed.forks_at is None else None
+        profile = profile_of(Facts(self._incoming.headers, body, request.messages))
+        prefix = self._recorder.watch.sent(
+            self._format.name,
+            as_read(profile, self._provider, body),
+            tenant=self._tenant,
+            thread=None if known is None else known.id,
+            consumer=request.model or "",
+            mode="record",
+        )
+        return () if prefix is None else prefix.said(all_of_it=self._controls.tells)
 
     def _keep(self, wait_for_earlier: Callable[[], object], *, is_whole: bool, is_answered: bool) -> Requested:
         """Keep the exchange and what it was, in one unit."""

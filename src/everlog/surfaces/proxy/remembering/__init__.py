@@ -1,1 +1,1 @@
-"""Memory behind a base URL: what of a request goes up, and what is made of the answer."""
+"""Memory behind a base URL: what a request wants of it, and the request that goes up in the place of the client's."""

@@ -14,13 +14,15 @@ from everlog.surfaces.proxy.recording.exchanges import cost_usd
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.preparing import Prepared
+from everlog.surfaces.proxy.remembering.watching import Watch
 
 
 class Kept:
     """One exchange whose request memory made."""
 
-    def __init__(self, prepared: Prepared, builder: Builder) -> None:
+    def __init__(self, prepared: Prepared, builder: Builder, watch: Watch) -> None:
         self.prepared = prepared
+        self._watch = watch
         self.rounds: Rounds | None = None
         self._builder = builder
         self._status: Status = "cancelled"
@@ -55,18 +57,20 @@ class Kept:
             model=prepared.model.id or None,
             usage=usages[0] if usages else None,
         )
-        if rounds is None or recorded is None or recorded.thread != thread or recorded.stop is None:
+        at = prepared.asked.open_at + prepared.asked.count
+        stops = (None, at + self._answered)  # nothing of it is an entry where nothing was said to the client
+        if rounds is None or recorded is None or recorded.thread != thread or recorded.stop not in stops:
             return
-        held = rounds.held
-        if self._status == "answered" and (len(held) > 1 or any(one.raw and not is_plain(one.raw) for one in held)):
-            one = Held(
-                position=recorded.stop - self._answered, n=0, kind="reply", covers=self._answered, said=tuple(held)
-            )
-            context.hold(unit, thread, prepared.terms, prepared.context, [one])
+        said = rounds.said
+        if self._status == "answered" and (len(said) > 1 or any(one.raw and not is_plain(one.raw) for one in said)):
+            held = Held(position=at, n=0, kind="reply", covers=self._answered, said=said)
+            context.hold(unit, thread, prepared.terms, prepared.context, [held])
 
     def done(self) -> None:
         """See to what the next request needs."""
         self._builder.kick(self.prepared.due)
+        if self.rounds is not None and self.rounds.rounds > 1:
+            self._watch.totals.hid(self.prepared.asking.tenant, self.rounds.rounds - 1)
 
 
 def total(used: Sequence[Usage]) -> Usage:

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 
-from everlog.surfaces.proxy.remembering.mending import LASTING, Reason
+from everlog.surfaces.proxy.remembering.mending import LASTING, OF_THREAD, Reason
 
 MOST = 4096
 """Models and threads that are remembered; the one that was asked for longest ago goes first."""
@@ -24,8 +24,8 @@ class Learned:
             return self._of((upstream, model)) | self._of((upstream, model, thread))
 
     def note(self, upstream: str, model: str, thread: str, reason: Reason) -> None:
-        """Remember that a second try without this went well. A length is for the next epoch, not for here."""
-        if reason == "too_long":
+        """Remember that a second try without this went well, if the model will refuse it again."""
+        if reason not in LASTING | OF_THREAD:
             return
         key = (upstream, model) if reason in LASTING else (upstream, model, thread)
         with self._lock:

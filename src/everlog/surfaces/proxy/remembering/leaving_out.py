@@ -1,6 +1,6 @@
-"""Bodies without what some model refuses: our tools, marks, reasoning. Pure.
+"""Bodies without what some model refuses: our tools, marks, reasoning; or with what it misses. Pure.
 
-Each function returns the same object where there is nothing to leave out.
+Each function returns the same object where nothing is to be done.
 """
 
 from collections.abc import Callable
@@ -55,27 +55,45 @@ def _unmarked(item: JSON) -> JSON:
     return out
 
 
-def reasoning(protocol: str, body: Record) -> Record:
-    """Return a body whose history has no reasoning of models; what would need it is made lawful without.
+def past_reasoning(protocol: str, body: Record) -> Record:
+    """Return a body of Anthropic whose history has no reasoning of turns that are over."""
+    if protocol != "anthropic":
+        return body
+    messages = array(body.get("messages"))
+    begun = next((n for n in range(len(messages) - 1, -1, -1) if _begins_turn(record(messages[n]))), 0)
+    return _repaired(protocol, body, [*map(_unthought, messages[:begun]), *messages[begun:]])
 
-    Where the model's last round is still open, a model of Anthropic could not think on without what it thought in it.
+
+def reasoning(protocol: str, body: Record) -> Record:
+    """Return a body of Anthropic whose history has no reasoning.
+
+    Where the model's last round is still open, it cannot think on without what it thought in it.
     """
-    match protocol:
-        case "anthropic":
-            done = _each_said(protocol, body, _unthought)
-            return (
-                body if done is body else FORMATS[protocol].repair(thinking(protocol, done) if _is_open(done) else done)
-            )
-        case "responses":
-            items = body.get("input")
-            kept = [_without_id(item) for item in array(items) if record(item).get("type") != "reasoning"]
-            return (
-                body
-                if kept == items or not isinstance(items, list)
-                else FORMATS[protocol].repair({**body, "input": kept})
-            )
-        case _:
-            return body
+    if protocol != "anthropic":
+        return body
+    done = _repaired(protocol, body, [_unthought(message) for message in array(body.get("messages"))])
+    return done if done is body or not _is_open(done) else thinking(protocol, done)
+
+
+def reasoning_items(protocol: str, body: Record) -> Record:
+    """Return a body of Responses without items of reasoning, and without ids by which others would ask for them."""
+    if protocol != "responses":
+        return body
+    items = array(body.get("input"))
+    return _repaired(protocol, body, [_without_id(item) for item in items if record(item).get("type") != "reasoning"])
+
+
+def _repaired(protocol: str, body: Record, said: list[JSON]) -> Record:
+    name = WIRES[protocol].said
+    old = body.get(name)
+    return FORMATS[protocol].repair({**body, name: said}) if isinstance(old, list) and said != old else body
+
+
+def _begins_turn(message: Record) -> bool:
+    content = message.get("content")
+    if message.get("role") != "user":
+        return False
+    return isinstance(content, str) or not any(record(block).get("type") == "tool_result" for block in array(content))
 
 
 def _unthought(message: JSON) -> JSON:
@@ -87,8 +105,8 @@ def _unthought(message: JSON) -> JSON:
 
 
 def _is_open(body: Record) -> bool:
-    last = next(iter(reversed(array(body.get("messages")))), None)
-    return any(record(block).get("type") == "tool_result" for block in array(record(last).get("content")))
+    last = next((record(one) for one in reversed(array(body.get("messages"))) if record(one).get("role") == "user"), {})
+    return not _begins_turn(last)
 
 
 def _without_id(item: JSON) -> JSON:
@@ -103,6 +121,19 @@ def thoughts(protocol: str, body: Record) -> Record:
     if protocol != "chat_completions":
         return body
     return _each_said(protocol, body, lambda one: _without(one, _THOUGHTS) if isinstance(one, dict) else one)
+
+
+def blank_thoughts(protocol: str, body: Record) -> Record:
+    """Return a body whose replies all have a field with thoughts, blank where nobody knows them."""
+    if protocol != "chat_completions":
+        return body
+    return _each_said(protocol, body, _thinking_blank)
+
+
+def _thinking_blank(message: JSON) -> JSON:
+    shape = record(message)
+    is_there = bool(shape.get("reasoning_content")) or shape.get("role") != "assistant"
+    return message if is_there else {**shape, "reasoning_content": " "}
 
 
 def thinking(protocol: str, body: Record) -> Record:

@@ -26,18 +26,24 @@ Reason: TypeAlias = Literal[
     "tools",
     "marks",
     "misplaced",
+    "past",
     "reasoning",
+    "items",
     "thoughts",
+    "blank",
     "unthinking",
     "sealed",
     "too_long",
 ]
 """What was refused: system messages but one at the front, or all of them; two turns of one side in a row; our tools; marks
-of what is to be cached, or where they are; reasoning in the history, a field with thoughts, thinking on without them; sealed
-reasoning; the length."""
+of what is to be cached, or where they are; reasoning of turns that are over, all of it, its items; fields with thoughts, or
+that they are missing; thinking on without them; sealed reasoning; the length."""
 
-LASTING: frozenset[Reason] = frozenset({"merged", "none", "turns", "tools", "marks", "thoughts", "sealed"})
-"""What a model refuses of whomever; the rest is about one conversation."""
+LASTING: frozenset[Reason] = frozenset({"merged", "none", "turns", "tools", "marks", "thoughts", "blank", "sealed"})
+"""What a model refuses of whomever."""
+
+OF_THREAD: frozenset[Reason] = frozenset({"misplaced", "past", "items"})
+"""What it will refuse of the same conversation again. The rest is about one request: the next may think again."""
 
 Act: TypeAlias = Callable[[str, Record], Record]
 """Return a body without what was refused; the same object if that is not in it."""
@@ -49,8 +55,11 @@ ACTS: dict[Reason, Act] = {
     "tools": leaving_out.our_tools,
     "marks": leaving_out.marks,
     "misplaced": leaving_out.marks,
+    "past": leaving_out.past_reasoning,
     "reasoning": leaving_out.reasoning,
+    "items": leaving_out.reasoning_items,
     "thoughts": leaving_out.thoughts,
+    "blank": leaving_out.blank_thoughts,
     "unthinking": leaving_out.thinking,
     "sealed": leaving_out.sealed,
 }
@@ -88,13 +97,11 @@ REFUSED = (
         "none",
     ),
     _refused(r"roles .{0,12}alternat", "merged", "turns", "none"),
-    _refused(r"in the thinking mode must be passed back|reasoning_content is missing", "unthinking"),
+    _refused(r"in the thinking mode must be passed back|reasoning_content is missing", "blank", "unthinking"),
     _refused(
-        r"expected .?thinking|must start with a thinking|signature.{0,12} in .{0,3}thinking"
-        r"|thinking.{0,80}cannot be modified|block_binding",
-        "reasoning",
-        "unthinking",
+        r"expected .?thinking|must start with a thinking|thinking.{0,80}cannot be modified", "reasoning", "unthinking"
     ),
+    _refused(r"signature.{0,12} in .{0,3}thinking|block_binding", "past", "reasoning", "unthinking"),
     _refused(
         r"(reasoning_content|reasoning_details).{0,60}(unsupported|not permitted|not allowed|forbidden)"
         r"|extra_forbidden.{0,100}reasoning",
@@ -104,9 +111,9 @@ REFUSED = (
     _refused(r"prompt_cache_breakpoint|cache_control|cache_?point", "marks"),
     _refused(
         r"without its required|encrypted content .{0,400}could not be|invalid_encrypted_content|items are not persisted",
-        "reasoning",
+        "items",
     ),
-    _refused(r"encrypted.{0,12}content.{0,40}not (supported|allowed|available)", "sealed", "reasoning"),
+    _refused(r"encrypted.{0,12}content.{0,40}not (supported|allowed|available)", "sealed", "items"),
 )
 """The first that changes something counts."""
 

@@ -7,8 +7,8 @@ marks of what is to be cached, and whether a text stands bare or as the only par
 
 import threading
 from array import array
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -94,8 +94,8 @@ class Prefix:
 
     @property
     def who(self) -> str:
-        """Who broke it, for a count: without the number of a message."""
-        return "" if self.by is None else self.by.partition(" ")[0]
+        """Who broke it, for a count: without the number of a message; `nobody` where it is kept."""
+        return "nobody" if self.by is None else self.by.partition(" ")[0]
 
     def said(self, *, all_of_it: bool) -> Headers:
         """Return the header that tells it; unless all is to be told, only what the caller did itself."""
@@ -120,8 +120,6 @@ class Prefixes:
         self._lock = threading.Lock()
         self._held: OrderedDict[tuple[str, ...], Laid] = OrderedDict()
         self._segments = 0
-        self._counts: Counter[str] = Counter()
-        self._lost: Counter[str] = Counter()
 
     def judge(
         self, whose: tuple[str, ...], laid: Laid, *, turned: str | None = None, compiled: int = 0
@@ -137,22 +135,12 @@ class Prefixes:
         with self._lock:
             before = self._held.get(whose)
             self._hold(whose, laid)
-            if before is None:
-                return None
-            found = _compared(before, laid, turned, compiled)
-            self._counts[found.who] += 1
-            self._lost[found.who] += found.lost_bytes
-            return found
+        return None if before is None else _compared(before, laid, turned, compiled)
 
     def hold(self, whose: tuple[str, ...], laid: Laid) -> None:
         """Hold a request without a look at the one before."""
         with self._lock:
             self._hold(whose, laid)
-
-    def counts(self) -> Mapping[str, tuple[int, int]]:
-        """Return how many were kept (an empty name) and broken, by whom, and how many bytes that cost."""
-        with self._lock:
-            return {who: (count, self._lost[who]) for who, count in self._counts.items()}
 
     def _hold(self, whose: tuple[str, ...], laid: Laid) -> None:
         old = self._held.pop(whose, None)

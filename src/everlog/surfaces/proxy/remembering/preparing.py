@@ -10,10 +10,10 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from everlog import context
-from everlog.context import Context, Terms
+from everlog.context import Context, Mode, Terms
 from everlog.context.codec import weigh_message
 from everlog.conversation.alignment.presence import Placed
-from everlog.conversation.remembering.asking import Asked, ask, outgrown
+from everlog.conversation.remembering.asking import Asked, ask, outgrown, threshold_tokens
 from everlog.conversation.remembering.wire import Wire
 from everlog.errors import UnknownModel
 from everlog.messages import Message
@@ -35,9 +35,7 @@ from everlog.surfaces.proxy.remembering.terms import (
     body_of,
     marking_of,
     terms_of,
-    threshold_tokens,
 )
-from everlog.surfaces.proxy.remembering.wanted import Wanted
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.tokens import BYTES_PER_TOKEN
 
@@ -56,7 +54,8 @@ class Asking:
     tenant: str
     protocol: Format
     target: Target
-    wanted: Wanted
+    mode: Mode
+    budget_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,8 @@ class Prepared:
     @property
     def due(self) -> Due:
         """What is to be built for the next one."""
-        wanted = self.asking.wanted
-        return Due(self.asking.tenant, self.asked.thread, self.terms.consumer.mode, wanted.budget_tokens)
+        asking = self.asking
+        return Due(asking.tenant, self.asked.thread, self.terms.consumer.mode, asking.budget_tokens)
 
 
 class Preparing:
@@ -105,7 +104,7 @@ class Preparing:
             ContextTooLong: the client's own leaves no room for memory in the model's window.
             StoreUnavailable: nothing can be kept or read.
         """
-        request, presence, wanted = heard.request, heard.presence, asking.wanted
+        request, presence = heard.request, heard.presence
         if request.is_side:
             return "side"
         if presence.is_adrift:
@@ -115,14 +114,14 @@ class Preparing:
         if placed.unknown is not None or (request.held is not None and placed.thread is None):
             return "unknown_response"
         size = sum(map(weigh_message, request.messages[len(request.messages) - presence.shown :]))
-        mode = wanted.memory
+        mode = asking.mode
         model = _model(asking.target, request.model)
         look = partial(_grown, placed=placed, size=size, shown=presence.shown, mode=mode)
         grown = self._store.read(asking.tenant, look)
-        most = threshold_tokens(wanted.budget_tokens, model) * BYTES_PER_TOKEN
+        most = threshold_tokens(asking.budget_tokens, model) * BYTES_PER_TOKEN
         if grown is not None and grown <= most:
             if placed.thread is not None and grown * NEAR[1] > most * NEAR[0]:
-                self._builder.kick(Due(asking.tenant, placed.thread.id, mode, wanted.budget_tokens))
+                self._builder.kick(Due(asking.tenant, placed.thread.id, mode, asking.budget_tokens))
             return "below"
         if mode == "rolling" and not self._builder.summarises:
             return "no_compactor"
@@ -148,7 +147,7 @@ class Preparing:
             terms = made(replace(manner, tools=False))
         manner = replace(manner, tools=terms.tools)
         if epoch is None:
-            self._builder.warm(Due(asking.tenant, asked.thread, terms.consumer.mode, asking.wanted.budget_tokens))
+            self._builder.warm(Due(asking.tenant, asked.thread, terms.consumer.mode, asking.budget_tokens))
         return self._compiled(asking, asked, client, manner, model, terms)
 
     def again(self, prepared: Prepared) -> Prepared:
@@ -182,8 +181,8 @@ class Preparing:
     def _terms(self, asking: Asking, client: Client, model: Model, asked: Asked, manner: Manner) -> Terms:
         return terms_of(
             client,
-            mode=asking.wanted.memory,
-            budget_tokens=asking.wanted.budget_tokens,
+            mode=asking.mode,
+            budget_tokens=asking.budget_tokens,
             model=model,
             family=f"{model.provider or asking.target.name}/{model.id}",
             manner=manner,
@@ -197,7 +196,7 @@ class Preparing:
         system: System | None = "none" if "none" in known else "merged" if "merged" in known else target.system
         return Manner(
             system=system,
-            tools=tools and asking.wanted.memory == "tree",
+            tools=tools and asking.mode == "tree",
             marking="none" if "marks" in known else marking_of(client.protocol, provider_of(target), model),
         )
 
@@ -216,7 +215,7 @@ def _model(target: Target, name: str | None) -> Model:
     return found if provider is not None else replace(found, provider="")
 
 
-def _grown(unit: Unit, placed: Placed, size: int, shown: int, mode: context.Mode) -> int | None:
+def _grown(unit: Unit, placed: Placed, size: int, shown: int, mode: Mode) -> int | None:
     """Return the bytes of a history; None where memory stands for a part of it already."""
     if placed.thread is not None and context.in_use(unit, placed.thread.id, mode) is not None:
         return None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,7 +20,7 @@ from everlog.protocols.shapes import encoded, loads, record
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.recorder import Exchange, Heard, Recorder
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
 from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
@@ -30,6 +30,7 @@ from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.keeping import Kept
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
+from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
@@ -41,6 +42,9 @@ PREPARE_S = 10.0
 
 TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
+
+_ALL = 1 << 30
+"""Memory writes all messages of what it sends; what is the caller's among them is held as it was sent first."""
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
@@ -71,36 +75,59 @@ class Remembering:
         """Ask an upstream; see `hearing.Memory`."""
         if not isinstance(ear, Exchange) or not ear.remembers:
             return await way.send()
+        said = self.wanted(incoming, principal)
+        if not said.remembers:
+            return await way.send()
         asking = Asking(
             tenant=principal.tenant,
             protocol=FORMATS[protocol],
             target=target,
-            wanted=self.wanted(incoming, principal),
+            mode=said.memory,
+            budget_tokens=said.budget_tokens,
         )
-        found = await self._prepared(ear, asking)
+        found = await self._prepared(ear, asking, tells=Controls.of(incoming.headers).tells)
         if isinstance(found, Prepared):
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
         return await way.send()
 
-    async def _prepared(self, exchange: Exchange, asking: Asking) -> Prepared | Off:
+    async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
         try:
             async with asyncio.timeout(PREPARE_S):
                 known = await exchange.found()
                 if known is None:
                     return "unread"
                 threads = self._recorder.threads
-                act = partial(self._preparing.prepare, known, asking, threads.earlier())
-                return await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
+                act = partial(self._made, known, asking, threads.earlier())
+                found, prefix = await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
             log.warning("a request goes up without its memory", extra={"error": type(error).__name__})
             exchange.headers = (*exchange.headers, *UNPREPARED)
             return "prepare"
+        if prefix is not None:
+            exchange.headers = (*exchange.headers, *prefix.said(all_of_it=tells))
+        return found
+
+    def _made(
+        self, heard: Heard, asking: Asking, wait_for_earlier: Callable[[], object]
+    ) -> tuple[Prepared | Off, Prefix | None]:
+        """Prepare a request, and see what becomes of the prefix of the one before."""
+        found = self._preparing.prepare(heard, asking, wait_for_earlier)
+        sent = partial(self._recorder.watch.sent, asking.protocol.name, tenant=asking.tenant, mode=asking.mode)
+        if isinstance(found, Prepared):
+            context, thread, consumer = found.context, found.asked.thread, found.terms.consumer.key
+            return found, sent(found.body, thread=thread, consumer=consumer, turned=context.turned, compiled=_ALL)
+        if found == "side":
+            return found, None
+        placed = heard.presence.placed
+        known = None if placed is None or placed.forks_at is not None else placed.thread
+        model = heard.request.model or ""
+        return found, sent(heard.body, thread=None if known is None else known.id, consumer=model)
 
     async def _asked(self, prepared: Prepared, exchange: Exchange, way: Way) -> Coming:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
-        kept = exchange.beside = Kept(prepared, self._builder)
+        kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch)
         found = await self._first(prepared, kept, way)
         if isinstance(found, Whole):
             return found

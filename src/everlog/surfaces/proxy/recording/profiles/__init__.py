@@ -1,7 +1,7 @@
 """What is known of clients: one TOML file for each, so that a new client is a new file.
 
 A file says by what the client is known, where it says who asks, which blocks it puts into what a person or a tool said,
-and which of its requests are questions of its own beside the conversation. `any.toml` holds for all of them. What a
+what it writes anew into the instructions of each request, and which of its requests are questions of its own beside the conversation. `any.toml` holds for all of them. What a
 file may say is what `Profile` and `Rule` have; anything else in it is a mistake.
 """
 
@@ -16,6 +16,7 @@ from everlog.errors import Mistake
 from everlog.surfaces.proxy.recording.identity import FIELDS, Source
 from everlog.surfaces.proxy.recording.profiles.blocks import Blocks
 from everlog.surfaces.proxy.recording.profiles.rules import Facts, Rule
+from everlog.surfaces.proxy.recording.profiles.volatile import Volatile
 
 EVERY = "any"
 
@@ -35,6 +36,8 @@ class Profile:
     """What it puts into what others said."""
     side: tuple[Rule, ...] = ()
     """Questions of its own: what holds for one of these."""
+    volatile: tuple[Volatile, ...] = ()
+    """What it writes anew into the instructions of each request."""
 
     def is_side(self, facts: Facts) -> bool:
         """Return whether a request is a question of the client's own."""
@@ -67,7 +70,7 @@ def parse(name: str, text: str, every: Profile | None = None) -> Profile:
         Mistake: it says something that no profile has.
     """
     found = tomllib.loads(text)
-    unknown = found.keys() - {"title", "client", "identity", "blocks", "side"}
+    unknown = found.keys() - {"title", "client", "identity", "blocks", "side", "volatile"}
     unknown |= found.get("identity", {}).keys() - set(FIELDS)
     if unknown or "title" not in found:
         raise Mistake(f"the profile {name} has no title, or what no profile has: {', '.join(sorted(unknown))}")
@@ -83,6 +86,7 @@ def parse(name: str, text: str, every: Profile | None = None) -> Profile:
         },
         blocks=Blocks(tuple((start, end) for start, end in found.get("blocks", ()))),
         side=(*(Rule.parse(name, one) for one in found.get("side", ())), *(() if every is None else every.side)),
+        volatile=tuple(Volatile.parse(name, one) for one in found.get("volatile", ())),
     )
 
 

@@ -8,13 +8,13 @@ from functools import partial
 from everlog import access, context, log
 from everlog.access import Key, Mode, Requested
 from everlog.context import Outlook
+from everlog.conversation.remembering.asking import threshold_tokens
 from everlog.errors import UnknownModel
 from everlog.memory.interface import Subject
 from everlog.memory.tree import Tree
 from everlog.registry import Model, builtin
 from everlog.store import Store, Unit
 from everlog.surfaces.checks import Check
-from everlog.surfaces.proxy.remembering.terms import threshold_tokens
 from everlog.surfaces.reasons import WHY
 from everlog.tokens import BYTES_PER_TOKEN
 
@@ -26,12 +26,12 @@ MOST_TOLD = 3
 class Usual:
     """What a proxy does unless a key or a request says otherwise."""
 
+    summarises: bool = False
+    """Whether a model is there that writes summaries."""
     mode: Mode = "tree"
     budget_tokens: int = 20_000
     named_by: str = "the settings"
     """Who says so."""
-    summarises: bool = False
-    """Whether a model is there that writes summaries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
