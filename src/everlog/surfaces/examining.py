@@ -154,8 +154,8 @@ def _size(found: Examined, budget: int, *, is_remembered: bool) -> Check:
     return Check(
         "size",
         "todo",
-        f"{said}, more than {most:,} ({why}): the next request has memory. If it has not, its answer says why with "
-        "X-Everlog-Debug: on",
+        f"{said}, more than {most:,} ({why}): the next request has memory. If not, its answer says why by "
+        "X-Everlog-Memory-Off, with X-Everlog-Debug: on",
     )
 
 

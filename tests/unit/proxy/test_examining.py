@@ -139,6 +139,14 @@ def test_a_request_that_went_up_as_it_came_though_others_had_memory_is_pointed_o
         )
 
 
+def test_an_answer_says_why_its_request_went_up_as_it_came_to_a_client_that_asks():
+    with proxy_of() as proxy:
+        debug = (b"x-everlog-debug", b"on")
+        assert proxy.chat(debug).header(b"x-everlog-memory-off") == [b"below"]
+        assert proxy.chat().header(b"x-everlog-memory-off") == []
+        assert proxy.chat(debug, (b"x-everlog-mode", b"record")).header(b"x-everlog-memory-off") == []
+
+
 def test_a_thread_of_the_library_is_told_of_as_well():
     with proxy_of() as proxy:
         thread = proxy.home.thread("x")

@@ -47,6 +47,8 @@ _ALL = 1 << 30
 """Memory writes all messages of what it sends; what is the caller's among them is held as it was sent first."""
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
+OFF = b"x-everlog-memory-off"
+"""Why a request goes up as it came, told to a client that asks."""
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
 
 
@@ -85,11 +87,14 @@ class Remembering:
             mode=said.memory,
             budget_tokens=said.budget_tokens,
         )
-        found = await self._prepared(ear, asking, tells=Controls.of(incoming.headers).tells)
+        tells = Controls.of(incoming.headers).tells
+        found = await self._prepared(ear, asking, tells=tells)
         if isinstance(found, Prepared):
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
+        if tells:
+            ear.headers = (*ear.headers, (OFF, found.encode()))
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
