@@ -90,7 +90,7 @@ def test_a_talk_by_ids_outgrows_any_window_and_goes_on_after_a_restart(
                 assert (shown.output_text, shown.previous_response_id) == (answer.output_text, _before(talk, answer))
                 assert _calls(shown) == _calls(answer)
         listed = list(talk.client.responses.input_items.list(talk.answers[-1].id, order="asc", limit=1))
-        assert [one.output for one in listed] == [notes(TURNS, place) for place in range(parts_of(TURNS))]
+        assert [one.to_dict()["output"] for one in listed] == [notes(TURNS, place) for place in range(parts_of(TURNS))]
     said = [answer.output_text for answer in talk.answers]
     assert said == [text for number in range(TURNS + 1) for text in _said(number)], "as without a proxy"
     compiled = [one for one in upstream.requests if "previous_response_id" not in one.body][1:]

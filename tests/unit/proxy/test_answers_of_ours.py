@@ -113,7 +113,7 @@ def test_an_answer_is_shown_again_as_it_was_given(talk: Talk):
 
 def test_what_was_new_in_a_request_is_listed_newest_first_and_in_pages(talk: Talk):
     first = talk.begin()
-    calls = tuple((f"call_{n}", "look", {"path": str(n)}) for n in range(3))
+    calls: tuple[tuple[str, str, JSON], ...] = tuple((f"call_{n}", "look", {"path": str(n)}) for n in range(3))
     second = id_of(talk.say("And the lock?", Answer(calls=calls), previous_response_id=first))
     results = [{"type": "function_call_output", "call_id": f"call_{n}", "output": f"door {n}"} for n in range(3)]
     third = id_of(talk.say(results, Answer(text="On the door."), previous_response_id=second))

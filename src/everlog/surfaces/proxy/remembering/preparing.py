@@ -14,7 +14,7 @@ from everlog.context import Context, Mode, Terms
 from everlog.context.codec import weigh_message
 from everlog.conversation.alignment.presence import Placed
 from everlog.conversation.alignment.restoring import is_whole
-from everlog.conversation.remembering.asking import Asked, ask, outgrown
+from everlog.conversation.remembering.asking import Asked, ask, outgrown, threshold_tokens
 from everlog.conversation.remembering.wire import Wire
 from everlog.errors import UnknownModel
 from everlog.messages import Message
@@ -39,7 +39,6 @@ from everlog.surfaces.proxy.remembering.terms import (
     body_of,
     marking_of,
     terms_of,
-    threshold_tokens,
 )
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.tokens import BYTES_PER_TOKEN

@@ -55,7 +55,7 @@ _ALL = 1 << 30
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
 OFF = b"x-everlog-memory-off"
-"""The header that says why a request goes on at the server, without memory."""
+"""Why a request goes up as it came: told to a client that asks, and where its conversation is elsewhere."""
 
 LOST = (
     "There is no answer for you of the id that `previous_response_id` names: it was forgotten, erased, not stored, or given "
@@ -104,7 +104,8 @@ class Remembering:
             mode=said.memory,
             budget_tokens=said.budget_tokens,
         )
-        found = await self._prepared(ear, asking, tells=Controls.of(incoming.headers).tells)
+        tells = Controls.of(incoming.headers).tells
+        found = await self._prepared(ear, asking, tells=tells)
         if isinstance(found, Prepared):
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
@@ -113,7 +114,7 @@ class Remembering:
             return _refusal(400, LOST, "previous_response_not_found")
         if found == "prepare" and protocol == "responses" and await asyncio.to_thread(_is_ours, incoming):
             return _refusal(503, CONVERSATION_AWAY, "conversation_unavailable")
-        if found in get_args(Elsewhere):
+        if tells or found in get_args(Elsewhere):
             ear.headers = (*ear.headers, (OFF, found.encode()))
         return await way.send()
 

@@ -155,12 +155,6 @@ def window_of(model: Model, body: Record) -> int | None:
 _LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 
-def threshold_tokens(budget_tokens: int, model: Model) -> int:
-    """Return from how many tokens of history on memory stands for a part of it: the budget, or half of the window."""
-    window = model.context_tokens or model.input_tokens
-    return budget_tokens if window is None else min(budget_tokens, window // 2)
-
-
 def _idle_s(model: Model, body: Record) -> float | None:
     if not model.provider or body.get("prompt_cache_retention") == "24h":
         return None
