@@ -137,7 +137,9 @@ class Preparing:
                 self._builder.kick(Due(asking.tenant, placed.thread.id, mode, asking.budget_tokens))
             return "below"
         if mode == "rolling" and not self._builder.summarises:
-            return "no_compactor"
+            if not is_here:
+                return "no_compactor"
+            asking = replace(asking, mode="tree")  # no server knows what it goes on from
         wire = Wire.of(heard.history, self._redact)
         asked = ask(self._store, asking.tenant, request, presence, wire)
         return "nothing" if asked is None else self._prepared(heard, asking, asked, wire, model)

@@ -44,8 +44,8 @@ from everlog.surfaces.proxy.settings.options import Options, Target
 
 log = logging.getLogger(__name__)
 
-PREPARE_S = 10.0
-"""How long a request waits for its prompt; then it goes up as it came."""
+PREPARE_S = 5.0
+"""How long a request waits for its prompt; then it goes up as it came. While nothing can be kept, none waits."""
 
 TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
@@ -95,7 +95,7 @@ class Remembering:
         if not isinstance(ear, Exchange) or not ear.remembers:
             return await way.send()
         said = self.wanted(incoming, principal)
-        if not said.remembers:
+        if not said.remembers and not (protocol == "responses" and await asyncio.to_thread(_is_ours, incoming)):
             return await way.send()
         asking = Asking(
             tenant=principal.tenant,
@@ -119,6 +119,9 @@ class Remembering:
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
+        if not self._recorder.standing.is_well:
+            exchange.headers = (*exchange.headers, *UNPREPARED)
+            return "prepare"
         try:
             async with asyncio.timeout(PREPARE_S):
                 known = await exchange.found()
