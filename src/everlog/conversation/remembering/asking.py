@@ -14,6 +14,7 @@ from everlog.conversation.alignment.presence import Placed, Presence
 from everlog.conversation.alignment.seen import Overtaken
 from everlog.conversation.alignment.values import Request
 from everlog.conversation.remembering.wire import Wire
+from everlog.registry import Model
 from everlog.store import Store, Unit
 
 BEFORE = 64
@@ -88,3 +89,9 @@ def outgrown(unit: Unit, placed: Placed, size_bytes: int, shown: int) -> int:
     if thread is None or placed.forks_at is not None or thread.next <= shown:
         return size_bytes
     return max(size_bytes, sum(one.size for one in log.seen(unit, thread)))
+
+
+def threshold_tokens(budget_tokens: int, model: Model) -> int:
+    """Return from how many tokens of history on memory stands for a part of it: the budget, or half of the window."""
+    window = model.context_tokens or model.input_tokens
+    return budget_tokens if window is None else min(budget_tokens, window // 2)

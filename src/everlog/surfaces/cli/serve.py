@@ -56,10 +56,11 @@ def serve(
     server = found.proxy.server
     lines.begin(server.log_level, server.log_format)
     lines.adopt("uvicorn.error")
+    compactor = builder_of(settings)
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: opening.opened(settings, create=True), compactor=builder_of(settings))
+        app = running(found, lambda: opening.opened(settings, create=True), compactor=compactor)
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
-        startup = started(address, found, file, settings)
+        startup = started(address, found, file, settings, compactor=compactor)
 
         def ready() -> None:
             if here.json:
