@@ -4,6 +4,7 @@ import pytest
 
 import everlog
 from everlog import context
+from everlog.conversation.remembering.asking import threshold_tokens
 from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import dumps
@@ -15,7 +16,6 @@ from everlog.surfaces.proxy.remembering.terms import (
     beside,
     body_of,
     terms_of,
-    threshold_tokens,
     window_of,
 )
 
