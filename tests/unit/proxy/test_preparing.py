@@ -113,11 +113,14 @@ def test_below_its_budget_a_request_goes_up_as_it_came_and_once_begun_memory_sta
 
 
 @each_protocol
-@pytest.mark.parametrize(("model", "begins"), [("gpt-4", True), ("m", False)])
-def test_half_of_a_models_window_counts_where_that_is_less_than_the_budget(protocol, model, begins):
+@pytest.mark.parametrize(("models", "began"), [(("gpt-4", "m"), (True, True)), (("m",), (False,))])
+def test_half_of_a_models_window_counts_where_that_is_less_and_what_began_so_stays_for_any_model(
+    protocol, models, began
+):
     async def act(talk):
-        await talk.ask([*LONG, *LONG, ASKS], model=model)
-        assert offers_ours(talk.up) == begins
+        for model, begins in zip(models, began, strict=True):
+            await talk.ask([*LONG, *LONG, ASKS], model=model)
+            assert offers_ours(talk.up) == begins
 
     Talk(protocol, budget_tokens=4_500).play(act)
 
