@@ -13,6 +13,7 @@ from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
+from everlog.errors import StoreUnavailable
 from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
@@ -119,18 +120,21 @@ class Remembering:
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
-        if not self._recorder.standing.is_well:
-            exchange.headers = (*exchange.headers, *UNPREPARED)
-            return "prepare"
+        standing = self._recorder.standing
         try:
             async with asyncio.timeout(PREPARE_S):
                 known = await exchange.found()
                 if known is None:
                     return "unread"
+                if not standing.is_well:
+                    exchange.headers = (*exchange.headers, *UNPREPARED)
+                    return "prepare"
                 threads = self._recorder.threads
                 act = partial(self._made, known, asking, threads.earlier())
                 found, prefix = await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
+            if isinstance(error, TimeoutError | StoreUnavailable):
+                standing.doubt()
             log.warning("a request goes up without its memory", extra={"error": type(error).__name__})
             exchange.headers = (*exchange.headers, *UNPREPARED)
             return "prepare"
