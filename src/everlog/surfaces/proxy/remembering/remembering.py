@@ -23,8 +23,9 @@ from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.ear import Exchange, Heard
 from everlog.surfaces.proxy.recording.exchanges import body_of
-from everlog.surfaces.proxy.recording.recorder import Exchange, Heard, Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
