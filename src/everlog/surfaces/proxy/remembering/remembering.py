@@ -13,7 +13,7 @@ from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
-from everlog.errors import StoreUnavailable
+from everlog.errors import ProviderTrouble, StoreUnavailable
 from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
@@ -173,8 +173,10 @@ class Remembering:
             return Streamed(found, prepared.asking.protocol, rounds, run, way, kept.end)
         try:
             answer = await unstreamed(found, rounds, run, way)
-        finally:
-            kept.end()
+        except ProviderTrouble:
+            kept.end(is_refused=True)
+            raise
+        kept.end(is_refused=answer.status >= 400)
         return answer
 
     async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming:
