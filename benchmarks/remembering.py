@@ -17,10 +17,10 @@ from everlog.protocols import FORMATS
 from everlog.protocols.shapes import encoded
 from everlog.pump import compactor_of
 from everlog.store import open_store
+from everlog.surfaces.proxy.recording.ear import Heard
 from everlog.surfaces.proxy.recording.exchanges import body_of, parse_request
 from everlog.surfaces.proxy.recording.profiles import profile_of
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
-from everlog.surfaces.proxy.recording.recorder import Heard
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.prefixes import laid

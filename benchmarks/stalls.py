@@ -64,15 +64,19 @@ finally:
 
 def measure(sheet: Sheet) -> None:
     """Serve a long conversation, and look at the callbacks."""
-    count = sheet.pick(100_000, 4_000)
+    for mode in ("record", "tree"):
+        _measured(sheet, mode, sheet.pick(100_000, 4_000))
+
+
+def _measured(sheet: Sheet, mode: str, count: int) -> None:
     with folder() as place:
         seen = place / "seen.json"
         program = ("-c", WATCHED, str(seen), str(MOST_MS))
-        with provider() as there, proxy(there, mode="record", home=place, program=program) as server:
+        with provider() as there, proxy(there, mode=mode, home=place, program=program) as server:
             asyncio.run(_served(server, count, times=sheet.pick(4, 1)))
             server.stop()
         found = json.loads(seen.read_text())
-    size = f"{count:,} entries"
+    size = f"{count:,} entries, mode {mode}"
     sheet.row("callbacks of the loop", size, "asyncio", found["callbacks"])
     sheet.row("the longest, CPU", size, "asyncio", found["longest"] * 1000, "ms")
     sheet.row(f"callbacks over {MOST_MS} ms of CPU", size, "asyncio", found["over"], at_most=0, counted=True)

@@ -80,9 +80,9 @@ thread       ok   50 messages in 25 turns
 request      ok   the newest: 2026-01-05 10:00 UTC, m, append, answered with 200
 mode         ok   tree at 1,000 tokens (the settings), unless a request says otherwise
 size         ok   about 1,591 tokens were said; memory stands for a part of them
-epoch        ok   1, opened 2026-01-05 09:00 UTC because the one before was full (full): tree at 1,000 tokens for default/m; memory takes 2,253 of 4,000 bytes
-next epoch   ok   when 1747 more bytes were said, or when half of the placeholders are built; or when instructions, tools or the model change
-placeholders todo 16 of 19 lines in it had no words yet; the next epoch has those that are built
+epoch        ok   1, opened 2026-01-05 10:00 UTC because the one before was full (full): tree at 1,000 tokens for default/m; memory takes 2,050 of 4,000 bytes
+next epoch   ok   when 1950 more bytes were said, or when half of the placeholders are built; or when instructions, tools or the model change
+placeholders todo 18 of 20 lines in it had no words yet; the next epoch has those that are built
 lines        todo 51 left to build; the proxy builds them beside requests, `everlog pump` at once
 """)
 

@@ -25,8 +25,9 @@ from everlog.messages import Message
 from everlog.protocols import FORMATS
 from everlog.store import open_store
 from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.recording.ear import Exchange
 from everlog.surfaces.proxy.recording.pruning import Pruning
-from everlog.surfaces.proxy.recording.recorder import Exchange, Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.recording.room import MOST_SAID, STEP
 from everlog.surfaces.proxy.recording.telling import DEBUG
 from everlog.surfaces.proxy.recording.threads import LARGE, THREADS

@@ -54,6 +54,7 @@ def serve(
     settings = here.settings
     found, file = asked(settings, given=given)
     server = found.proxy.server
+    found.options()  # what is missing is told whether or not the address is free
     lines.begin(server.log_level, server.log_format)
     lines.adopt("uvicorn.error")
     compactor = builder_of(settings)

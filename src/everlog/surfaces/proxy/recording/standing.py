@@ -55,6 +55,10 @@ class Standing:
         with self._trying(Exception):
             await self._store.aprove()
 
+    def doubt(self) -> None:
+        """Take it that nothing can be kept, until somebody has made sure that something can."""
+        self.is_well = False
+
     def keeping(self) -> AbstractContextManager[None]:
         """See how it goes to keep an exchange; what is wrong with one alone says nothing of the others."""
         return self._trying(StoreUnavailable)

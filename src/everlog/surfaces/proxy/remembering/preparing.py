@@ -24,7 +24,7 @@ from everlog.protocols.shapes import Record
 from everlog.registry import Model, builtin
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.hidden.offering import offers
-from everlog.surfaces.proxy.recording.recorder import Heard
+from everlog.surfaces.proxy.recording.ear import Heard
 from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.remembering.building import Builder, Due
 from everlog.surfaces.proxy.remembering.learned import Learned

@@ -13,6 +13,7 @@ from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
+from everlog.errors import ProviderTrouble, StoreUnavailable
 from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
@@ -22,8 +23,9 @@ from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.ear import Exchange, Heard
 from everlog.surfaces.proxy.recording.exchanges import body_of
-from everlog.surfaces.proxy.recording.recorder import Exchange, Heard, Recorder
+from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
@@ -121,18 +123,21 @@ class Remembering:
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
-        if not self._recorder.standing.is_well:
-            exchange.headers = (*exchange.headers, *UNPREPARED)
-            return "prepare"
+        standing = self._recorder.standing
         try:
             async with asyncio.timeout(PREPARE_S):
                 known = await exchange.found()
                 if known is None:
                     return "unread"
+                if not standing.is_well:
+                    exchange.headers = (*exchange.headers, *UNPREPARED)
+                    return "prepare"
                 threads = self._recorder.threads
                 act = partial(self._made, known, asking, threads.earlier())
                 found, prefix = await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
+            if isinstance(error, TimeoutError | StoreUnavailable):
+                standing.doubt()
             log.warning("a request goes up without its memory", extra={"error": type(error).__name__})
             exchange.headers = (*exchange.headers, *UNPREPARED)
             return "prepare"
@@ -170,8 +175,10 @@ class Remembering:
             return Streamed(found, prepared.asking.protocol, rounds, run, way, kept.end)
         try:
             answer = await unstreamed(found, rounds, run, way)
-        finally:
-            kept.end()
+        except ProviderTrouble:
+            kept.end(is_refused=True)
+            raise
+        kept.end(is_refused=answer.status >= 400)
         return answer
 
     async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming:
