@@ -39,6 +39,7 @@ class Talk:
     def __init__(self, protocol="chat_completions", **wishes):
         self.protocol = protocol
         self.script = []
+        self.key = {}
         self.proxy = Inside(":memory:", self.answer, **{"budget_tokens": 1_000} | wishes)
 
     def answer(self, outgoing):
@@ -55,7 +56,7 @@ class Talk:
         return FORMATS[self.protocol].render_request(said(messages), settings) | over
 
     def client(self, body):
-        headers = {"X-Everlog-Session-ID": "s", "X-Everlog-Debug": "on"}
+        headers = {"X-Everlog-Session-ID": "s", "X-Everlog-Debug": "on", **self.key}
         return self.proxy.client(self.protocol, dumps(body).encode(), headers)
 
     async def ask(self, messages, **wishes):
@@ -110,6 +111,20 @@ def test_below_its_budget_a_request_goes_up_as_it_came_and_once_begun_memory_sta
             ]
 
     Talk(protocol).play(act)
+
+
+@each_protocol
+def test_a_session_of_the_same_name_under_another_key_has_no_memory_of_it(protocol):
+    async def act(talk):
+        keys = [{"X-Everlog-Key": talk.proxy.key()} for _ in range(2)]
+        whole = [*LONG, ASKS]
+        for key, messages, remembers in ((0, whole, True), (1, whole[-5:], False), (0, whole[-5:], True)):
+            talk.key = keys[key]
+            await talk.ask(messages)
+            assert offers_ours(talk.up) == remembers
+            assert (talk.up == talk.body(messages)) != remembers
+
+    Talk(protocol, needs_keys=True).play(act)
 
 
 @each_protocol
