@@ -225,7 +225,7 @@ def page(found: Found, told: Mapping[str, Any], sample: bool) -> str:
     at = ", ".join(one["host"] for one in told["upstreams"])
     return f"""
 Everlog is on {base}, in front of {found.says} ({at}).
-Each conversation is kept, once, in {told["database"] or "nothing: the mode is off"}. Ctrl-C ends it.
+Each conversation is kept, once, in {told["database"] or "nothing: the mode is off"} (mode {told["mode"]}). Ctrl-C ends it.
 
 {tools(found, base, key, model)}
 

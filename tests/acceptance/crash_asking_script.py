@@ -3,11 +3,12 @@
 from functools import partial
 from pathlib import Path
 
-from everlog import Everlog, context
+from everlog import Everlog, context, log
 from everlog import open as open_log
 from everlog.context import Consumer, Terms
+from everlog.conversation.alignment.answers import forgotten
 from everlog.conversation.alignment.exchanges import record
-from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.presence import Presence, principal_of
 from everlog.conversation.alignment.values import Answer, Request
 from everlog.conversation.remembering.asking import ask
 from everlog.conversation.remembering.wire import Wire
@@ -38,6 +39,21 @@ def live(folder: Path) -> None:
             exchange(home, tuple(spoken(n + 1)))
             with (folder / "told").open("a", encoding="utf-8") as file:
                 file.write(f"{n}\n")
+        for n in range(ROUNDS):
+            forget(home, f"answer-{n}")
+
+
+def forget(home: Everlog, id_: str) -> None:
+    """Forget the id of an answer."""
+    principal = home.store.read(home.name, partial(principal_of, request=Request(messages=(), name="talk")))
+    home.store.write(home.name, partial(forgotten, id_=id_, principal=principal), name="record.forget")
+
+
+def known(home: Everlog) -> list[str]:
+    """Return the ids of answers that can be named."""
+    principal = home.store.read(home.name, partial(principal_of, request=Request(messages=(), name="talk")))
+    ids = [f"answer-{n}" for n in range(ROUNDS)]
+    return [id_ for id_ in ids if home.store.read(home.name, partial(log.answer, response=id_, principal=principal))]
 
 
 def exchange(home: Everlog, talk: tuple[Message, ...]) -> None:
@@ -45,7 +61,7 @@ def exchange(home: Everlog, talk: tuple[Message, ...]) -> None:
     request = Request(messages=talk[:-1], name="talk", session="s")
     presence = Presence(request, home.redact)
     home.store.read(home.name, presence.place)
-    wire = Wire.of(said(request.messages), request.messages, home.redact)
+    wire = Wire.of(said(request.messages), home.redact)
     asked = ask(home.store, home.name, request, presence, wire)
     assert asked is not None
     consumer = Consumer(mode="tree", budget=2_000, renderer="r", family="m")
@@ -56,7 +72,7 @@ def exchange(home: Everlog, talk: tuple[Message, ...]) -> None:
         home.store,
         home.name,
         request,
-        Answer(messages=talk[-1:]),
+        Answer(messages=talk[-1:], ids=((f"answer-{len(talk) // 2 - 1}", 0),)),
         redact=home.redact,
         presence=presence,
         also=lambda unit, _: answer(unit),

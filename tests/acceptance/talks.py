@@ -98,7 +98,7 @@ def _tool_messages(results: list[tuple[str, str]]) -> list[Any]:
     return [{"role": "tool", "tool_call_id": id_, "content": text} for id_, text in results]
 
 
-def _output_items(results: list[tuple[str, str]]) -> list[Any]:
+def output_items(results: list[tuple[str, str]]) -> list[Any]:
     return [{"type": "function_call_output", "call_id": id_, "output": text} for id_, text in results]
 
 
@@ -169,7 +169,7 @@ def responses_talk(base: str, turns: int, *, stream: bool) -> list[Any]:
         said.extend(answer.output)
         return _called(answer)
 
-    _turns(turns, ask, _output_items)
+    _turns(turns, ask, output_items)
     return came
 
 
@@ -184,7 +184,7 @@ def chained_talk(base: str, turns: int, *, stream: bool) -> list[Any]:
         last.append(answer.id)
         return _called(answer)
 
-    _turns(turns, ask, _output_items)
+    _turns(turns, ask, output_items)
     return came
 
 
@@ -195,7 +195,7 @@ def held_talk(base: str, turns: int, *, stream: bool) -> list[Any]:
     def ask(new: list[Any]) -> list[str]:
         return _called(_respond(base, {"input": new, "conversation": "conv_1"}, came, stream=stream))
 
-    _turns(turns, ask, _output_items)
+    _turns(turns, ask, output_items)
     return came
 
 

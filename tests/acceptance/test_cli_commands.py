@@ -139,6 +139,27 @@ def test_doctor_names_pending_trees_and_fix_builds_them(everlog: Everlog):
     assert re.search(r"^trees +ok", everlog.good("doctor", "--fix").text, re.MULTILINE)
 
 
+def test_doctor_says_of_a_thread_what_its_memory_waits_for_by_the_settings_that_hold(harbour: Everlog):
+    told = harbour.good("doctor", "harbour").text
+    assert re.search(r"^mode +ok +tree at 20,000 tokens \(the default\)", told, re.MULTILINE)
+    assert re.search(r"^lines +ok +all built", told, re.MULTILINE)
+    (harbour.home / "everlog.yaml").write_text("memory: {mode: rolling, budget_tokens: 2000}\n")
+    told_of = harbour("doctor", "harb", "--json")
+    checks = {one["name"]: one for one in told_of.json["checks"]}
+    assert told_of.status == 1
+    assert checks["mode"]["said"].startswith("rolling at 2,000 tokens (")
+    assert "everlog.yaml" in checks["mode"]["said"]
+    assert checks["summaries"]["state"] == "fail"
+    off = harbour.good("doctor", "harbour", "--json", EVERLOG_MODE="off").json["checks"]
+    assert "off (EVERLOG_MODE, " in next(one["said"] for one in off if one["name"] == "mode")
+
+
+def test_doctor_of_a_thread_that_cannot_be_says_what_to_do(harbour: Everlog):
+    assert "leave out the thread" in harbour("doctor", "harbour", "--fix").err
+    missing = harbour("doctor", "nowhere")
+    assert (missing.status, missing.err.count("\n")) == (2, 1)
+
+
 def test_doctor_says_that_it_does_not_read_words_and_what_does(harbour: Everlog):
     checks = harbour.good("doctor", "--json").json["checks"]
     (words,) = [one for one in checks if one["name"] == "words"]

@@ -10,7 +10,7 @@ from everlog import open as open_log
 from everlog.testing.failpoints import Death, run
 from tests.acceptance import crash_asking_script as script
 
-ASKING = {"record.asked", "context.prepare"}
+ASKING = {"record.asked", "record.forget", "context.prepare"}
 """Units of work of requests that memory makes."""
 
 
@@ -25,6 +25,7 @@ def test_a_talk_whose_requests_are_kept_before_they_are_answered_goes_on_whole()
         with open_log(folder / "everlog.db") as home:
             after = script.kept(home)
             assert whole in after, death
+            assert script.known(home) == []
             assert all(texts == whole[: len(texts)] for texts in after), death
 
     report = run(script.live, check)

@@ -58,6 +58,7 @@ ABOUT_ONE = {
     ("GET", "/threads/{key}/entries"),
     ("GET", "/threads/{key}/instructions"),
     ("GET", "/threads/{key}/view"),
+    ("GET", "/threads/{key}/doctor"),
     ("GET", "/threads/{key}/zoom"),
     ("GET", "/threads/{key}/search"),
     ("GET", "/threads/{key}/export"),

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from everlog import log
 from everlog.clock import new_id
+from everlog.conversation.alignment import answers, restoring
 from everlog.conversation.alignment.exchanges import record
-from everlog.conversation.alignment.presence import Presence
+from everlog.conversation.alignment.presence import Presence, principal_of
 from everlog.conversation.alignment.values import Answer, Caller, Request
 from everlog.errors import Erased
 from everlog.log import TurnState, rows
@@ -103,6 +104,83 @@ def test_what_was_overtaken_is_placed_anew(store):
     keep(store, asked("Hello", "Hi", "And?", session="s", request="quick"), told("So"))
     record(store, "t", late, told("Because"), redact=lambda message: message, presence=presence)
     assert entries(store) == [["Hello", "Hi", "And?", "So"], ["Hello", "Hi", "Why?", "Because"]]
+
+
+def named(text: str, id_: str) -> Answer:
+    message = Message(kind="assistant", text=text, model="m", id=f"msg_{id_}")
+    return Answer(messages=(message,), id=id_, ids=((id_, 0), (f"msg_{id_}", 0)))
+
+
+def look(store, act, id_: str, request: Request, **more):
+    def within(unit):
+        return act(unit, id_, principal=principal_of(unit, request), **more)
+
+    return store.read("t", within)
+
+
+def test_an_answer_is_found_by_its_id_with_what_was_new_in_its_request(store):
+    keep(store, asked("Hello", request="r1"), named("Hi", "one"))
+    mine = asked("And?", request="r2", after="one")
+    keep(store, mine, named("So", "two"))
+    found = look(store, answers.given, "two", mine, key="k")
+    assert ([one.text for one in found.messages], found.is_whole, found.was) == (["So"], True, None)
+    assert [one.text for one in look(store, answers.question, "two", mine)] == ["And?"]
+    assert [one.text for one in look(store, answers.question, "one", mine)] == ["Hello"]
+    assert look(store, answers.given, "three", mine, key="k") is None
+    for other in (asked(key="other"), asked(user="ann")):
+        assert look(store, answers.given, "two", other, key="k") is None
+        assert look(store, answers.question, "two", other) is None
+
+
+def test_an_answer_that_broke_off_says_so_and_one_of_an_erased_thread_is_no_more(store):
+    mine = asked("Hello", request="r1")
+    keep(store, mine, replace(named("Hi", "one"), state=TurnState.PARTIAL))
+    assert not look(store, answers.given, "one", mine, key="k").is_whole
+    (thread,) = store.read("t", log.listed)
+    log.erase_thread(store, "t", thread.id)
+    assert look(store, answers.given, "one", mine, key="k") is None
+
+
+@pytest.mark.parametrize("point", ["record.forget.before_commit", "record.forget.after_commit"])
+def test_an_answer_is_forgotten_with_its_items_or_not_at_all_and_its_words_stay(store, point):
+    mine = asked("Hello", request="r1")
+    keep(store, mine, named("Hi", "one"))
+    keep(store, asked("Why?", request="r2", after="one"), named("So", "two"))
+
+    def forget(unit):
+        return answers.forgotten(unit, "one", principal=principal_of(unit, mine))
+
+    with failpoints._listening(lambda name: dies(name, point)), pytest.raises(KeyError):
+        store.write("t", forget, name="record.forget")
+    is_there = look(store, answers.given, "one", mine, key="k") is not None
+    assert is_there == point.endswith("before_commit")
+    assert store.write("t", forget, name="record.forget") == is_there
+    known = store.read(
+        "t", lambda unit: log.answers(unit, ["one", "msg_one", "two"], principal=principal_of(unit, mine))
+    )
+    assert list(known) == ["two"]
+    assert entries(store) == [["Hello", "Hi", "Why?", "So"]]
+
+
+def test_the_same_answer_again_is_found_by_its_new_id_too(store):
+    mine = asked("Hello", "Hi", "And?", request="r2")
+    keep(store, asked("Hello", request="r1"), named("Hi", "one"))
+    keep(store, mine, named("So", "two"))
+    keep(store, replace(mine, origin=Origin(request="r3")), named("So", "three"))
+    assert entries(store) == [["Hello", "Hi", "And?", "So"]]
+    for id_ in ("two", "three"):
+        assert [one.text for one in look(store, answers.given, id_, mine, key="k").messages] == ["So"]
+
+
+def test_a_thread_that_goes_on_from_elsewhere_says_so_and_is_restored_for_nobody(store):
+    keep(store, asked("And?", request="r1", after="far"), named("So", "two"))
+    keep(store, asked("Hello", request="r2"), named("Hi", "one"))
+    is_whole = [store.read("t", partial(restoring.is_whole, thread=one)) for one in store.read("t", log.listed)]
+    assert is_whole == [False, True]
+    for after, found in (("two", None), ("one", ["Hello", "Hi", "Why?"])):
+        request = asked("Why?", after=after)
+        whole = store.read("t", partial(restoring.restored, request=request, messages=say("Why?")))
+        assert (whole and [one.text for one in whole]) == found
 
 
 WORDS = st.sampled_from(["Hello", "And?", "Why?", "Go on"])

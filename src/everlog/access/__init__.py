@@ -24,6 +24,7 @@ from everlog.access.principal import LOOPBACK, Principal, principal
 from everlog.access.requests import (
     ModelUse,
     Requested,
+    answered_by,
     asked,
     asked_by,
     by_model,
@@ -31,7 +32,6 @@ from everlog.access.requests import (
     note,
     oldest,
     surplus,
-    upstream_of,
 )
 from everlog.access.tokens import PREFIX, Token, is_token, parse
 from everlog.access.usage import Used, exceeded, use, used
@@ -52,6 +52,7 @@ __all__ = [
     "Role",
     "Token",
     "Used",
+    "answered_by",
     "asked",
     "asked_by",
     "by_model",
@@ -69,7 +70,6 @@ __all__ = [
     "recognise",
     "revoke",
     "surplus",
-    "upstream_of",
     "use",
     "used",
 ]

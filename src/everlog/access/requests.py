@@ -40,6 +40,8 @@ class Requested:
     """The server of models that it went to, by its name; None where nobody says."""
     response: str | None = None
     """The id that the answer has there, by which a client may ask for it again."""
+    previous: str | None = None
+    """The id of the answer that it goes on from, where it names one."""
     model: str | None = None
     """The model that was asked for."""
     status: int | None = None
@@ -146,10 +148,10 @@ def by_model(unit: Unit) -> list[ModelUse]:
     ]
 
 
-def upstream_of(unit: Unit, response: str, *, key: str) -> str | None:
-    """Return the name of the upstream that gave an answer to somebody with this key; None where nobody knows."""
-    row = unit.row(rows.UPSTREAM_OF, response=response, of_key=key)
-    return None if row is None else row[0]
+def answered_by(unit: Unit, response: str, *, key: str) -> Requested | None:
+    """Return the request that got an answer, by somebody with this key; the newest of several, None where nobody knows."""
+    row = unit.row(rows.REQUEST_OF_ANSWER, response=response, of_key=key)
+    return None if row is None else _requested(row)
 
 
 def surplus(unit: Unit, most: int) -> str | None:

@@ -79,6 +79,7 @@ exchange = Table(
     Column("protocol", String(32), nullable=False),
     Column("upstream", KEY),
     Column("response", KEY),
+    Column("previous", KEY),
     Column("model", KEY),
     Column("status", SmallInteger, info={"holds": range(1000)}),
     Column("decision", String(16), nullable=False),
@@ -175,9 +176,9 @@ BY_MODEL = (
 )
 """What the requests that are kept took, by the model that was asked for."""
 
-UPSTREAM_OF = (
+REQUEST_OF_ANSWER = (
     scoped(exchange)
-    .select(exchange.c.upstream)
+    .select()
     .where(exchange.c.response == bindparam("response"), exchange.c.key == bindparam("of_key"))
     .order_by(exchange.c.id.desc())
     .limit(1)

@@ -6,11 +6,13 @@ makes any process send the same again. It knows the log and the memories, and ne
 `values` are its words; `rounds` cut the log where a prompt may be cut, `past` and `keepers` are what stands for the rest;
 `opening` divides a `budget` and `turning` says when to do so anew: all pure. `reading` reads what `compiler` compiles
 from, `pieces` are its parts, `drafts` put them together, `marks` are laid over them, `codec` makes bytes of them;
-`stored` keeps what is in `rows`, `prepare` is the act, and `explain` tells afterwards what a request was made of.
+`stored` keeps what is in `rows`, `prepare` is the act, `explain` tells afterwards what a request was made of, and `outlook` what
+would end an epoch.
 """
 
 from everlog.context.explain import EPOCHS_EXPLAINED, Explained, request
 from everlog.context.opening import MIN_BUDGET_BYTES
+from everlog.context.outlook import Outlook, outlooks
 from everlog.context.prepare import answered, hold, look, prepare
 from everlog.context.stored import epochs, held_at, in_use, items_of, newest
 from everlog.context.values import (
@@ -42,6 +44,7 @@ __all__ = [
     "Item",
     "Marking",
     "Mode",
+    "Outlook",
     "Rate",
     "Reason",
     "Status",
@@ -54,6 +57,7 @@ __all__ = [
     "items_of",
     "look",
     "newest",
+    "outlooks",
     "prepare",
     "request",
 ]

@@ -158,7 +158,8 @@ def _folded(
     old, past = (None, "") if before is None else (before.epoch, before.epoch.past)
     numerator, denominator = AHEAD
     ahead, low = budget * numerator // denominator, int(budget * terms.low_mark)
-    low = max(low, ahead) if before is None or reason == "landed" else low
+    is_early = (before is None and not terms.outgrown) or reason == "landed"
+    low = max(low, ahead) if is_early else low
     shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
     start = entries[0].i if entries else reading.row.next
     cut_into = reading.cut(entries, shape)

@@ -150,6 +150,8 @@ class Terms:
     own: tuple[Held, ...] = ()
     """What the caller says of the open turn in blocks of its own, where the log's words do not give them. It is held where
     it was not sent yet; what was sent stays as it was."""
+    outgrown: bool = False
+    """Whether a first epoch opens since the history outgrew its budget: it is brought down to the low mark like any other."""
     too_long: bool = False
     """Whether the provider just refused the prompt as too long."""
 

@@ -16,7 +16,17 @@ from everlog.log.forget import has_turns_of
 from everlog.log.instructions import instruct, instructions, latest_instructions
 from everlog.log.purposes import Purpose
 from everlog.log.receipts import Receipt, Target, receipts, was_erased
-from everlog.log.sessions import answer, answered, answers, beside, join, members, principal_of, threads_of
+from everlog.log.sessions import (
+    answer,
+    answered,
+    answers,
+    beside,
+    drop_answers,
+    join,
+    members,
+    principal_of,
+    threads_of,
+)
 from everlog.log.settling import OpenTurn, broken_off, close_open, is_erased, open_turn, settle, unanswered
 from everlog.log.spending import Spent, spend, spent
 from everlog.log.threads import (
@@ -86,6 +96,7 @@ __all__ = [
     "close_open",
     "continues",
     "create",
+    "drop_answers",
     "ensure",
     "entitle",
     "erase_tenant",

@@ -470,6 +470,9 @@ RESPONSES = (
     .select(response.c.id, response.c.thread, response.c.i)
     .where(response.c.principal == bindparam("principal"), among(response.c.id, "ids"))
 )
+DROP_RESPONSES = (
+    scoped(response).delete().where(response.c.principal == bindparam("of_principal"), among(response.c.id, "ids"))
+)
 RESPONSE = (
     scoped(response)
     .select(response.c.thread, response.c.i)

@@ -96,6 +96,11 @@ def answers(unit: Unit, ids: Sequence[str], *, principal: str = "") -> dict[str,
     return {id_: (thread, i) for id_, thread, i in found}
 
 
+def drop_answers(unit: Unit, ids: Sequence[str], *, principal: str = "") -> int:
+    """Forget what some ids of responses, or of their items, stand for; return how many were known. No word is erased."""
+    return unit.count(rows.DROP_RESPONSES, of_principal=principal, ids=list(ids)) if ids else 0
+
+
 def threads_of(unit: Unit, *, principal: str) -> list[str]:
     """Return the ids of all threads of a principal."""
     return [thread for (thread,) in unit.rows(rows.THREADS_OF_PRINCIPAL, principal=principal)]

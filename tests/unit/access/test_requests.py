@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import everlog
-from everlog.access import Requested, asked, asked_by, forget, note, oldest, rows, surplus, upstream_of
+from everlog.access import Requested, answered_by, asked, asked_by, forget, note, oldest, rows, surplus
 from everlog.access.requests import counted
 from everlog.clock import first_id, new_id
 from everlog.messages import Origin
@@ -86,11 +86,10 @@ def test_an_answer_is_known_to_the_upstream_that_gave_it_to_this_key(home):
     for n, (key, upstream) in enumerate((("k1", "here"), ("k2", "there"), ("k1", None)), start=10):
         kept = one(n, key=key, upstream=upstream, response="resp_1" if upstream else None)
         home.store.write("default", partial(note, requested=kept), name="test")
-    known = {
-        key: home.store.read("default", partial(upstream_of, response="resp_1", key=key)) for key in ("k1", "k2", "")
-    }
-    assert known == {"k1": "here", "k2": "there", "": None}
-    assert home.store.read("another", partial(upstream_of, response="resp_1", key="k1")) is None
+    by = partial(partial, answered_by, response="resp_1")
+    known = {key: home.store.read("default", by(key=key)) for key in ("k1", "k2", "")}
+    assert {key: row and row.upstream for key, row in known.items()} == {"k1": "here", "k2": "there", "": None}
+    assert home.store.read("another", by(key="k1")) is None
 
 
 def test_requests_are_forgotten_by_age_and_by_number_the_oldest_first_in_steps():

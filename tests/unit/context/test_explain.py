@@ -8,7 +8,7 @@ from everlog import context
 from everlog.context import EPOCHS_EXPLAINED, Explained, rows
 from everlog.context.values import REASONS
 from everlog.protocols.exchange import Usage
-from everlog.surfaces.cli.explain import WHY
+from everlog.surfaces.reasons import WHY
 from tests.unit.context.talking import TENANT, Talk
 
 

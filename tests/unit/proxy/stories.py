@@ -17,10 +17,14 @@ from typing import Any
 
 from everlog import log
 from everlog.conversation.alignment.exchanges import record
+from everlog.conversation.alignment.presence import Presence
 from everlog.conversation.alignment.values import Answer, Caller, Recorded, Request
+from everlog.conversation.remembering.asking import ask
+from everlog.conversation.remembering.wire import Wire
 from everlog.log import TurnState
 from everlog.messages import Entry
 from everlog.protocols import FORMATS
+from everlog.protocols.exchange import said
 from everlog.store import Store
 from everlog.surfaces.proxy.recording.exchanges import parse_answer, parse_exchange
 from everlog.testing.upstream.answers import Answer as Scripted
@@ -34,7 +38,9 @@ MODEL = "model-1"
 class Story:
     """A story as it goes on."""
 
-    def __init__(self, path: Path, store: Store, tenant: str = "t") -> None:
+    def __init__(self, path: Path, store: Store, tenant: str = "t", *, asks: bool = False) -> None:
+        """Begin one; `asks` says whether requests are kept before they are answered, as where memory makes others of them."""
+        self.asks = asks
         self.found = json.loads(path.read_text("utf-8"))
         self.protocol = self.found["protocol"]
         self.format = FORMATS[self.protocol]
@@ -48,15 +54,25 @@ class Story:
         for number, step in enumerate(self.found["requests"]):
             request = self.request(number, step)
             answer = self.answer(number, step)
+            presence = self.asked(request) if self.asks and answer is not None else None
             if answer is None:
                 assert step["expect"] == {}
                 continue
-            done = record(self.store, self.tenant, request, answer, redact=lambda message: message)
+            done = record(self.store, self.tenant, request, answer, redact=lambda message: message, presence=presence)
             assert self.stated(step, done) == step["expect"], f"request {number} of {self.found['title']}"
         assert len(self.threads) == len(self.found["entries"])
         for thread, entries in zip(self.threads, self.found["entries"], strict=True):
             there = self.entries(thread)
             assert (len(there) if isinstance(entries, int) else [_line(one) for one in there]) == entries
+
+    def asked(self, request: Request) -> Presence:
+        """Keep a request before its answer, unless it is beside the conversation."""
+        presence = Presence(request, lambda message: message)
+        self.store.read(self.tenant, presence.place)
+        if not request.is_side:
+            wire = Wire.of(said(request.messages), lambda message: message)
+            ask(self.store, self.tenant, request, presence, wire)
+        return presence
 
     def request(self, number: int, step: dict[str, Any]) -> Request:
         items = [item for form in step["send"] for item in self._items(form)]

@@ -14,6 +14,16 @@ def test_each_request_of_a_client_is_decided_as_stated(path):
         Story(path, store).play()
 
 
+ASKED_AGAIN = {"examples-asked-again", "open-webui-regenerate", "openai-python-responses-by-id"}
+"""In these a request is sent again that was answered to its end, and answered the same: kept before, it is another branch."""
+
+
+@pytest.mark.parametrize("path", [one for one in CORPUS if one.stem not in ASKED_AGAIN], ids=lambda path: path.stem)
+def test_each_request_that_is_kept_before_its_answer_is_decided_as_stated(path):
+    with open_store(":memory:") as store:
+        Story(path, store, asks=True).play()
+
+
 def test_the_corpus_has_enough_of_every_client_and_trap():
     stories = [json.loads(path.read_text("utf-8")) for path in CORPUS]
     assert len(stories) >= 40

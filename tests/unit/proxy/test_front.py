@@ -17,8 +17,10 @@ import pytest
 import everlog
 from everlog import access
 from everlog.access import LOOPBACK, Limits
+from everlog.clock import Clock
 from everlog.conversation.alignment.values import Caller
 from everlog.errors import ConnectionFailed, NeverSent, ProviderTimeout
+from everlog.memory.tree import Extractive
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
@@ -27,6 +29,8 @@ from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import ROLES, Site
 from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.upstream import Outgoing
+from everlog.surfaces.proxy.remembering.building import Builder
+from everlog.surfaces.proxy.remembering.remembering import Remembering
 from everlog.surfaces.proxy.running import Keeping
 from everlog.surfaces.proxy.settings.options import Options
 from everlog.testing.upstream.answers import Answer, body_of
@@ -41,14 +45,17 @@ ANSWERED = json.dumps(body_of(Answer(text=f"The {SECRET} is at home."), "chat_co
 class Proxy:
     """A proxy on a database in memory, before an upstream that a test plays."""
 
-    def __init__(self, *, needs_keys: bool = False, options: Options = RECORDING) -> None:
-        self.home = everlog.open(":memory:")
+    def __init__(
+        self, *, needs_keys: bool = False, options: Options = RECORDING, clock: Clock | None = None, builds: bool = True
+    ) -> None:
+        self.home = everlog.open(":memory:", clock=clock)
         self.answer: Any = lambda _: Coming(headers=JSON_HEAD, pieces=[ANSWERED])
         self.recorder = Recorder(
             self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
-        keeping = Keeping(self.recorder, options)
+        self.builder = Builder(self.home.store, Extractive() if builds else None)
+        keeping = Keeping(self.recorder, options, Remembering(self.recorder, self.builder, options))
         app = App(
             options,
             upstream=Upstream(self._answered),
@@ -86,6 +93,7 @@ class Proxy:
 
     def close(self) -> None:
         self.recorder.close()
+        self.builder.close()
         self.home.close()
 
 

@@ -6,7 +6,7 @@ from everlog.protocols import FORMATS
 from everlog.protocols.exchange import Raw, Said
 from everlog.protocols.shapes import encoded
 from everlog.surfaces.proxy.hidden.offering import tool_names
-from everlog.surfaces.proxy.hidden.rounds import LIMIT, NOT_NOW, UNREADABLE_ARGUMENTS
+from everlog.surfaces.proxy.hidden.refusing import LIMIT, NOT_NOW, UNREADABLE_ARGUMENTS
 from everlog.testing.upstream.answers import Answer, body_of
 from tests.hidden_rounds import CASES, Case, zoom
 from tests.unit.protocols import rules
@@ -225,3 +225,24 @@ def test_one_round_is_told_as_the_upstream_counted_it(protocol, name):
     case = CASES[name]
     usage = driven(protocol, case, stream=False).body["usage"]
     assert usage == body_of(case.rounds[0], protocol, "m")["usage"]
+
+
+@each_protocol
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_what_only_some_rounds_counted_is_told(protocol, stream):
+    """As where a tool of the provider ran in one of them."""
+    first = body_of(ROUNDS[0], protocol, "m")["usage"] | {"cost": 0.25, "server_tool_use": {"searches": 2}}
+    rounds = (Answer(calls=ROUNDS[0].calls, fields={"usage": first}), ROUNDS[2])
+    out = driven(protocol, Case(rounds=rounds), stream=stream)
+    usage = (folded(protocol, out.stream).body() if stream else out.body)["usage"]
+    assert (usage["cost"], usage["server_tool_use"]) == (0.25, {"searches": 2})
+    assert counted(protocol, usage) == (1200, 1100, 37)
+
+
+@each_protocol
+def test_what_only_the_first_round_counted_is_told_streamed_or_not(protocol):
+    first = body_of(ROUNDS[0], protocol, "m")["usage"] | {"service_tier": "standard"}
+    case = Case(rounds=(Answer(calls=ROUNDS[0].calls, fields={"usage": first}), ROUNDS[2]))
+    usage = driven(protocol, case, stream=False).body["usage"]
+    assert usage["service_tier"] == "standard"
+    assert folded(protocol, driven(protocol, case).stream).body()["usage"] == usage

@@ -180,6 +180,7 @@ def test_what_is_held_is_what_was_said_in_truth_with_our_results_behind_each_rep
         return
     ours = [one[0] for answer in case.rounds[: len(case.run)] for one in answer.calls if one[1].startswith("everlog_")]
     assert [one for one, _ in results] == ours
+    assert set(calls) == {*(one for one, _ in results), *(one[0] for one in case.calls)}
     for ran in case.run:
         assert results_of(ran).items() <= set(results)
     assert [one for one in calls if one in ours] == [*ours, *[one[0] for one in case.calls if one[0] in ours]]

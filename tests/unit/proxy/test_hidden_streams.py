@@ -205,6 +205,7 @@ def test_what_ends_a_round_in_the_same_chunk_as_words_is_told_apart():
     }
     out = fed(rounds, "chat_completions", events=[{**last, "usage": {"completion_tokens": 3}}, "[DONE]"])
     assert [one["choices"][0]["finish_reason"] for one in events(out)] == [None]
+    assert "usage" not in events(out)[0]
     assert rounds.ended().is_final
     body = folded("chat_completions", out + rounds.finish()).body()
     assert body["choices"][0]["message"]["content"] == "x"
@@ -482,3 +483,63 @@ def test_probabilities_of_a_call_of_ours_are_not_told():
     call: JSON = {"index": 0, "id": "our_1", "function": {"name": "everlog_zoom", "arguments": ""}}
     choice: JSON = {"index": 0, "delta": {"tool_calls": [call]}, "logprobs": {"content": [{"token": "zoom"}]}}
     assert fed(rounds, "chat_completions", events=[{"id": "c", "choices": [choice]}]) == b""
+
+
+def test_events_that_name_their_response_name_ours():
+    rounds = begun("responses", CASES["only words"], stream=True)
+    created = {"type": "response.created", "response": {"id": "resp_1"}, "sequence_number": 0}
+    piece = {"type": "response.output_text.delta", "delta": "x", "output_index": 0, "sequence_number": 1}
+    told = events(fed(rounds, "responses", events=[created, {**piece, "response_id": "resp_1"}]))
+    assert [told[0]["response"]["id"], told[1]["response_id"]] == ["resp_evl_7", "resp_evl_7"]
+
+
+@pytest.mark.parametrize("whole_calls", [False, True])
+@each_case
+def test_calls_of_the_client_are_numbered_as_if_there_were_no_others(case, whole_calls):
+    out = driven("chat_completions", case, manner=Manner(whole_calls=whole_calls))
+    pieces = [
+        call
+        for one in events(out.stream)
+        for choice in one["choices"]
+        for call in choice["delta"].get("tool_calls", ())
+    ]
+    numbers = list(dict.fromkeys(piece["index"] for piece in pieces))
+    hides = any(one[1].startswith("everlog_") for answer in case.rounds for one in answer.calls)
+    if hides or not whole_calls:  # else it is as the server numbered it
+        assert numbers == list(range(len(case.calls)))
+
+
+def test_a_chunk_that_ends_a_round_and_says_nothing_is_told_as_it_came():
+    rounds = begun("chat_completions", CASES["only words"], stream=True)
+    said: JSON = {"id": "c", "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}
+    last: JSON = {"id": "c", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}]}
+    assert events(fed(rounds, "chat_completions", events=[said, last])) == [said]
+    assert rounds.ended().is_final
+    assert events(rounds.finish()) == [last]
+
+
+def test_of_several_answers_each_is_told_as_it_comes():
+    """No tools of ours are offered with them."""
+    rounds = begun("chat_completions", CASES["only words"], stream=True, over={"n": 2})
+
+    def chunk(*indexes, **more):
+        return {
+            "id": "c",
+            "choices": [{"index": index, "delta": {"content": "x"}, "finish_reason": None} | more for index in indexes],
+        }
+
+    told = [chunk(0, 1), chunk(0, 1, finish_reason="stop"), chunk(1), chunk(1, finish_reason="stop")]
+    assert events(fed(rounds, "chat_completions", events=[*told, "[DONE]"])) == told
+    assert rounds.ended().is_final
+    assert rounds.finish() == b"data: [DONE]\n\n"
+
+
+def test_events_of_a_call_of_ours_without_number_or_id_are_known_by_their_place():
+    rounds = begun("responses", CASES["ours only"], stream=True)
+    call: JSON = {"type": "function_call", "name": "everlog_zoom", "call_id": "our_1", "arguments": ""}
+    told: list[JSON] = [
+        {"type": "response.output_item.added", "item": call},
+        {"type": "response.function_call_arguments.delta", "item_id": "elsewhere", "delta": "{}"},
+        {"type": "response.output_item.done", "item": call},
+    ]
+    assert fed(rounds, "responses", events=told) == b""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from everlog.protocols.shapes import Record, dumps
 from everlog.surfaces.proxy.remembering.prefixes import Laid, Prefix, Prefixes, laid
 from everlog.surfaces.proxy.remembering.totals import Totals
+from everlog.surfaces.proxy.remembering.watching import Watch
 from tests.unit.protocols.histories import anthropic_bodies, chat_bodies, responses_bodies
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -170,6 +171,19 @@ def test_threads_tenants_and_models_are_compared_with_themselves_alone():
     prefixes = Prefixes()
     for whose in (WHOSE, ("other", *WHOSE[1:]), (*WHOSE[:2], "other")):
         assert prefixes.judge(whose, laid("chat_completions", CHAT)) is None
+
+
+def test_a_request_is_compared_with_what_the_upstream_took_and_not_with_what_it_refused():
+    watch, other = Watch(), changed("chat_completions", lambda one: one["messages"][0].update(content="B"))
+    whose: Record = {"tenant": "a", "thread": "t", "consumer": "m"}
+    watch.sent("chat_completions", CHAT, mode="tree", **whose)
+    watch.mended("chat_completions", other, turned=None, **whose)
+    kept = watch.sent("chat_completions", other, mode="tree", compiled=4, **whose)
+    assert kept is not None
+    assert kept.by is None
+    watch.mended("chat_completions", CHAT, turned="estimate", **whose)
+    assert watch.totals.of("a").prefixes == {"epoch:estimate": 1, "nobody": 1}
+    assert watch.totals.of("a").modes == {"tree": 2}
 
 
 def test_no_more_is_held_than_there_is_room_for():

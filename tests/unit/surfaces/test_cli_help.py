@@ -54,7 +54,7 @@ Remember:
 Look after:
   stats        Count what is in the database.
   verify       Prove that nothing is missing or changed.
-  doctor       Check database, keys and pending work; --fix finishes what is pending.
+  doctor       Check database, keys and pending work, or the memory of one thread.
   backup       Write a copy of the database while it is in use.
   restore      Make a database from a backup.
   config show  Print all settings, and who says so.

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import get_args
 
 from everlog.access import Mode
+from everlog.memory.interface import Reply, Request
+from everlog.memory.tree import Extractive
 from everlog.surfaces import config
 from everlog.surfaces.cli.startup import started
 from everlog.surfaces.proxy.settings.configured import configured
@@ -14,10 +16,17 @@ FILE = {
 }
 
 
-def told(*, file=FILE, environment=None, path=Path("everlog.yaml"), database="talks.db"):
+class Model:
+    model = "anthropic/claude-haiku-5-5"
+
+    def __call__(self, request: Request) -> Reply:
+        raise AssertionError("nobody asks it here")
+
+
+def told(*, file=FILE, environment=None, path=Path("everlog.yaml"), database="talks.db", compactor=None):
     found = configured(file=file, environment=environment or {})
     settings = config.settings(database=database, environment={})
-    return started("http://127.0.0.1:8788", found, path, settings)
+    return started("http://127.0.0.1:8788", found, path, settings, compactor=compactor or Extractive())
 
 
 def test_it_names_hosts_mode_the_whole_path_of_the_database_the_settings_and_the_need_of_keys():
@@ -25,6 +34,7 @@ def test_it_names_hosts_mode_the_whole_path_of_the_database_the_settings_and_the
         "http://127.0.0.1:8788/v1 is the base URL for clients; http://127.0.0.1:8788 for those of Anthropic",
         "models    api.example:8443 (default); api.anthropic.com (claude) for claude-*",
         "mode      tree: each conversation is kept; of one that outgrows 20,000 tokens, a view goes up",
+        "lines     by extractive@2",
         f"database  {Path.cwd() / 'talks.db'}",
         f"settings  {Path.cwd() / 'everlog.yaml'}",
         "keys      not needed on this machine",
@@ -54,6 +64,20 @@ def test_each_mode_says_what_it_does():
         "record: each conversation is kept",
         "rolling: each conversation is kept; of one that outgrows 20,000 tokens, a summary goes up",
         "tree: each conversation is kept; of one that outgrows 20,000 tokens, a view goes up",
+    ]
+
+
+def test_it_says_who_makes_lines_or_summaries_or_that_nobody_does():
+    model = Model()
+    for mode, compactor, said in (
+        ("tree", None, "lines     by extractive@2"),
+        ("tree", model, "lines     by anthropic/claude-haiku-5-5"),
+        ("rolling", model, "summaries by anthropic/claude-haiku-5-5"),
+        ("rolling", None, "summaries by nobody here: name a model in [compactor]"),
+    ):
+        assert said in list(told(environment={"EVERLOG_MODE": mode}, compactor=compactor).lines())
+    assert not [
+        one for one in told(environment={"EVERLOG_MODE": "record"}).lines() if one.startswith(("lines", "summ"))
     ]
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from everlog import log
 from everlog.conversation.alignment.presence import Placed, Presence, principal_of
+from everlog.conversation.alignment.restoring import AFTER
 from everlog.conversation.alignment.seen import Overtaken, forked, free_key, made, unchanged
 from everlog.conversation.alignment.values import Answer, Recorded, Request
 from everlog.errors import Erased
@@ -110,7 +111,7 @@ def begun(unit: Unit, *, request: Request, placed: Placed) -> Placed:
         mark_tree(unit, thread.id, upto=log.append(unit, thread, turns).stop)
     return replace(
         placed, said=(), thread=log.load(unit, thread.id), forks_at=None, instructions=(), awaited=(), unknown=None,
-        before=placed.said[-1] if placed.said else placed.before, begun_at=at,
+        before=placed.said[-1] if placed.said else placed.before, begun_at=at, principal=principal,
     )  # fmt: skip
 
 
@@ -122,10 +123,14 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     """
     if request.is_side:
         return _keep_aside(unit, answer, placed)
-    messages = (*placed.said, *answer.messages)
-    if not messages or _is_repeated(unit, placed, answer):
-        return Recorded(decision="nothing", thread=placed.thread_id, said=0)
+    messages = _after(placed, (*placed.said, *answer.messages))
+    if not messages and placed.begun_at is not None:
+        return _unanswered(unit, placed, placed.begun_at)
     principal = principal_of(unit, request)
+    if not messages or _is_repeated(unit, placed, answer):
+        if placed.thread is not None and placed.forks_at is not None:
+            _name(unit, unchanged(unit, placed.thread), answer, placed.forks_at, principal)
+        return Recorded(decision="nothing", thread=placed.thread_id, said=0)
     _make_sure_of(unit, placed, principal)
     is_apart = placed.thread is None or placed.forks_at is not None
     if is_apart and (kept := _kept_since(unit, request, placed, messages, principal)) is not None:
@@ -137,15 +142,40 @@ def _keep(unit: Unit, *, request: Request, answer: Answer, placed: Placed) -> Re
     if placed.thread is None:
         log.entitle(unit, thread, titled(messages))
     appended = log.append(unit, thread, turns)
-    for id_, index in answer.ids:
-        position = appended.stop - len(answer.messages) + index
-        log.answered(unit, thread, id_, position, principal=principal)
+    _name(unit, thread, answer, appended.stop - len(answer.messages), principal)
     if request.held is not None:
         log.answered(unit, thread, request.held, appended.stop - 1, principal=principal)
     mark_tree(unit, thread.id, upto=appended.stop)
     first = appended.first if placed.begun_at is None else placed.begun_at
     said = appended.stop - first - len(answer.messages)
     return Recorded(decision=placed.decision, thread=thread.id, first=first, stop=appended.stop, said=said)
+
+
+def _unanswered(unit: Unit, placed: Placed, begun_at: int) -> Recorded:
+    """Return what was kept of a request before its answer, of which nothing came.
+
+    Raises:
+        Overtaken: somebody else went on in its thread.
+    """
+    assert placed.thread is not None
+    thread = unchanged(unit, placed.thread)
+    log.close_open(unit, thread)
+    said = thread.next - begun_at
+    first, stop = (begun_at, thread.next) if said else (None, None)
+    return Recorded(decision=placed.decision, thread=thread.id, said=said, first=first, stop=stop)
+
+
+def _after(placed: Placed, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages of an exchange; those that begin a thread, but no talk, say behind which answer they stand."""
+    if placed.thread is not None or placed.unknown is None or not messages:
+        return messages
+    return (replace(messages[0], meta={**messages[0].meta, AFTER: placed.unknown}), *messages[1:])
+
+
+def _name(unit: Unit, thread: ThreadRow, answer: Answer, first: int, principal: str) -> None:
+    """Note what the ids of an answer that begins at a position stand for."""
+    for id_, index in answer.ids:
+        log.answered(unit, thread, id_, first + index, principal=principal)
 
 
 def _make_sure_of(unit: Unit, placed: Placed, principal: str) -> None:

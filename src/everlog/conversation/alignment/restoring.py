@@ -7,8 +7,17 @@ from everlog.conversation.alignment.presence import principal_of
 from everlog.conversation.alignment.references import references, resolved
 from everlog.conversation.alignment.values import Request
 from everlog.errors import Erased
+from everlog.log import ThreadRow
 from everlog.messages import Message
 from everlog.store import Unit
+
+AFTER = "after"
+"""What the first entry of a thread says where more was said before it, elsewhere: the id of the answer it goes on from."""
+
+
+def is_whole(unit: Unit, thread: ThreadRow) -> bool:
+    """Return whether a thread begins where its talk does."""
+    return not thread.next or AFTER not in log.at(unit, thread, [0])[0].message.meta
 
 
 def restored(unit: Unit, request: Request, messages: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -33,6 +42,8 @@ def restored(unit: Unit, request: Request, messages: Sequence[Message]) -> tuple
     try:
         thread = log.load(unit, place[0])
     except Erased:
+        return None
+    if not is_whole(unit, thread):
         return None
     leading, said = log.leading(whole)
     if not leading:

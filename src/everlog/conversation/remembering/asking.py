@@ -14,7 +14,11 @@ from everlog.conversation.alignment.presence import Placed, Presence
 from everlog.conversation.alignment.seen import Overtaken
 from everlog.conversation.alignment.values import Request
 from everlog.conversation.remembering.wire import Wire
+from everlog.registry import Model
 from everlog.store import Store, Unit
+
+BEFORE = 64
+"""Entries before a turn that are looked at: a round of tools beside which it may begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +70,10 @@ def _asked(unit: Unit, placed: Placed, presence: Presence, wire: Wire) -> Asked:
     turn = thread.turns - 1
     start = log.turn_start(unit, thread, turn, thread.next - 1)
     open_at = thread.next if start is None else start
-    there = log.seen(unit, thread, open_at)
-    prints = presence.printed(unit)
-    own = wire.own(prints, there, open_at) if len(prints) == presence.shown else ()
-    return Asked(thread=thread.id, open_at=open_at, turn=turn, count=len(there), own=own)
+    begin = max(0, open_at - BEFORE)
+    prints, there = presence.printed(unit), log.seen(unit, thread, begin)
+    own = wire.own(prints, there, begin, open_at) if len(prints) == presence.shown else ()
+    return Asked(thread=thread.id, open_at=open_at, turn=turn, count=thread.next - open_at, own=own)
 
 
 def outgrown(unit: Unit, placed: Placed, size_bytes: int, shown: int) -> int:
@@ -85,3 +89,9 @@ def outgrown(unit: Unit, placed: Placed, size_bytes: int, shown: int) -> int:
     if thread is None or placed.forks_at is not None or thread.next <= shown:
         return size_bytes
     return max(size_bytes, sum(one.size for one in log.seen(unit, thread)))
+
+
+def threshold_tokens(budget_tokens: int, model: Model) -> int:
+    """Return from how many tokens of history on memory stands for a part of it: the budget, or half of the window."""
+    window = model.context_tokens or model.input_tokens
+    return budget_tokens if window is None else min(budget_tokens, window // 2)

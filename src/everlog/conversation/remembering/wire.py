@@ -4,7 +4,7 @@ Pure, but for what is redacted: of a message from which something was taken out 
 bring that back.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from everlog.context import Held
@@ -25,59 +25,63 @@ class Wire:
     """The history of a request as it came."""
 
     said: tuple[Said, ...]
-    """All of it, each with its raw blocks."""
-    kept: tuple[Message | None, ...]
-    """Its messages as the log has them, one after the other; None where something was redacted."""
+    """All of it: each the raw blocks of one wire message or run of items, and what the log has of it."""
+    redacted: frozenset[int]
+    """Numbers of the messages in which something was redacted."""
 
     @classmethod
-    def of(cls, said: Sequence[Said], messages: Sequence[Message], redact: Callable[[Message], Message]) -> "Wire":
-        """Return a history with its messages, as a request has them.
+    def of(cls, said: Sequence[Said], redact: Callable[[Message], Message]) -> "Wire":
+        """Return a history.
 
         Args:
-            said: the history.
-            messages: the same, without what a client put into them.
+            said: the history, its messages without what a client put into them.
             redact: what is applied to each message before it is stored.
         """
-        return cls(said=tuple(said), kept=tuple(one if redact(one) == one else None for one in messages))
+        messages = (message for one in said for message in one.messages)
+        return cls(said=tuple(said), redacted=frozenset(n for n, one in enumerate(messages) if redact(one) != one))
 
     @property
     def leading(self) -> tuple[Said, ...]:
         """The instructions at its beginning."""
         return self.said[: _leading(self.said)]
 
-    def own(self, prints: Sequence[Print], there: Sequence[Print], start: int) -> tuple[Held, ...]:
-        """Return what the newest entries of a thread are in the client's own blocks, where those say more than their words.
+    def own(self, prints: Sequence[Print], there: Sequence[Print], start: int, open_at: int) -> tuple[Held, ...]:
+        """Return what the turn that is open is in the client's own blocks, where those say more than the log's words.
+
+        Where the turn begins beside results of tools, the round of those is part of it.
 
         Args:
             prints: those of the history, without the instructions at its beginning.
             there: those of the thread's newest entries.
             start: the position of the first of these.
+            open_at: where the turn begins.
         """
         same = _same_at_end(prints, there)
-        first = len(self.kept) - same
-        at = start + len(there) - same - first
-        return tuple(held for n, said in self._from(first) if (held := self._held(said, n, n + at)) is not None)
-
-    def _from(self, first: int) -> Iterator[tuple[int, Said]]:
-        """Yield what was said from a message on, with the number of its first message."""
-        n = 0
-        for said in self.said:
-            if n >= first and said.messages:
-                yield n, said
-            n += len(said.messages)
+        end = n = sum(len(said.messages) for said in self.said)
+        found: list[Held] = []
+        after: Said | None = None
+        for said in reversed(self.said):
+            n -= len(said.messages)
+            position = start + len(there) - end + n
+            is_round = after is not None and after.messages[0].kind == "tool_result" and said.messages[0].kind in MODEL
+            if n < end - same or not (position + len(said.messages) > open_at or is_round):
+                break
+            if (held := self._held(said, n, position)) is not None:
+                found.append(held)
+            after = said
+        return tuple(reversed(found))
 
     def _held(self, said: Said, n: int, position: int) -> Held | None:
-        messages = self.kept[n : n + len(said.messages)]
-        known = [one for one in messages if one is not None]
-        if said.raw is None or len(known) != len(messages) or said.messages[0].kind == "system":
+        numbers = range(n, n + len(said.messages))
+        if said.raw is None or not self.redacted.isdisjoint(numbers) or said.messages[0].kind == "system":
             return None
         if any(map(references, said.messages)):
             return None
         raw = replace(said.raw, items=tuple(map(without_marks, said.raw.items)))
-        if _is_told(known, raw):
+        if _is_told(said.messages, raw):
             return None
         held = Said(messages=said.messages, raw=raw)
-        return Held(position=position, n=0, kind="own", covers=len(messages), said=(held,))
+        return Held(position=position, n=0, kind="own", covers=len(numbers), said=(held,))
 
 
 def without_marks(item: JSON) -> JSON:

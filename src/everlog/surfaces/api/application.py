@@ -22,8 +22,10 @@ from everlog.errors import Erased, EverlogError, Mistake, UnknownAddress, Unknow
 from everlog.store import Store
 from everlog.surfaces.api.asking import parsed
 from everlog.surfaces.api.document import PREFIX, document, page
-from everlog.surfaces.api.operations import OPERATIONS, Home, Operation
+from everlog.surfaces.api.home import Home
+from everlog.surfaces.api.operations import OPERATIONS, Operation
 from everlog.surfaces.api.values import Since
+from everlog.surfaces.examining import Usual
 
 ROLES = ("chat", "read", "admin")
 AT_ONCE = 8
@@ -47,18 +49,25 @@ class Api:
     """What is in one database, over HTTP."""
 
     def __init__(
-        self, store: Store, *, builds: bool = True, since: Callable[[str], Since | None] = lambda _: None
+        self,
+        store: Store,
+        *,
+        builds: bool = True,
+        usual: Usual | None = None,
+        since: Callable[[str], Since | None] = lambda _: None,
     ) -> None:
         """Show a database.
 
         Args:
             store: the database.
             builds: whether lines that are missing of a tree are built before they are shown.
+            usual: what the proxy does with conversations.
             since: what the server counted of a tenant since it began.
         """
         self._store = store
         self._since = since
         self._builds = builds
+        self._usual = usual or Usual()
         self._room = anyio.CapacityLimiter(AT_ONCE)
         routes = [Route(f"{PREFIX}{one.path}", self._route(one), methods=[one.method]) for one in OPERATIONS]
         described = msgspec.json.encode(document(OPERATIONS, everlog.__version__))
@@ -84,7 +93,7 @@ class Api:
 
     def _home(self, principal: Principal) -> Home:
         since = self._since(principal.tenant)
-        return Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds, since)
+        return Home(Everlog(self._store, tenant=principal.tenant), principal, self._builds, self._usual, since)
 
     def _route(self, one: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

@@ -1,125 +1,20 @@
 """All that can be asked over HTTP, as one table: routes and document are made of it."""
 
 import inspect
-import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
 from everlog import access, log
-from everlog.access import Principal, Role
-from everlog.clock import monotonic
-from everlog.conversation.database import Everlog, Overview
-from everlog.conversation.pumping import WARM_S
-from everlog.conversation.thread import Thread
-from everlog.conversation.tree import Tree
-from everlog.errors import EverlogError, UnknownAddress, UnknownThread
+from everlog.access import Role
+from everlog.conversation.database import Overview
+from everlog.errors import UnknownAddress
 from everlog.jsonl import render_entry
-from everlog.memory import tree as memory
-from everlog.pump import run
-from everlog.store import Unit
+from everlog.surfaces import examining
 from everlog.surfaces.api import requests, values
-from everlog.surfaces.beginnings import begun_by
+from everlog.surfaces.api.home import Home
 from everlog.tokens import size_bytes
-
-events = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """A tenant's log, as far as somebody may see it."""
-
-    everlog: Everlog
-    principal: Principal
-    builds: bool = True
-    """Whether lines that are missing may be built before they are shown: no model is set to do that."""
-    since: values.Since | None = None
-    """What the server counted of the tenant since it began."""
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether all threads of the tenant may be seen."""
-        return self.principal.role != "chat"
-
-    def thread(self, key: str) -> Thread:
-        """Return a thread, by its whole key.
-
-        Raises:
-            UnknownThread: there is none, or it is somebody else's: nobody is told which.
-        """
-        thread = self.everlog.thread(key)
-        unknown = UnknownThread(f"no thread {key!r} here; GET /everlog/v1/threads lists those that are")
-        try:
-            id_ = thread.id
-        except UnknownThread:
-            raise unknown from None
-        if not self.sees_all and id_ not in self.own():
-            raise unknown
-        return thread
-
-    def named(self, word: str) -> Thread:
-        """Return a thread to be read, by its key, or by the beginning of that where it means one thread alone.
-
-        Raises:
-            UnknownThread: there is none, or there are several, of those that may be seen.
-        """
-        try:
-            return self.thread(word)
-        except UnknownThread:
-            key = begun_by([one.key for one in self.threads("")], word)
-            if key is None:
-                raise
-        return self.thread(key)
-
-    def tree(self, key: str) -> Tree:
-        """Return the tree of a thread; what is missing of it is built first, for a while, where code builds it."""
-        thread = self.named(key)
-        tree = thread.tree
-        if not self.builds or tree.is_current:
-            return tree
-        until = monotonic() + WARM_S
-        compactor = memory.Extractive()
-        try:
-            run(
-                self.everlog.store,
-                self.everlog.name,
-                thread.id,
-                memory.Tree.of(compactor),
-                compactor,
-                stop=lambda: monotonic() > until,
-            )
-        except EverlogError as error:  # what is there can be shown
-            events.warning("a tree could not be brought up to date", extra={"error": type(error).__name__})
-        return tree
-
-    def own(self) -> frozenset[str]:
-        """Return the ids of the principal's own threads."""
-        return self.everlog.store.read(self.everlog.name, partial(_own, principal=self.principal))
-
-    def beside(self, keys: Collection[str]) -> frozenset[str]:
-        """Return the keys of those threads that were questions beside a talk."""
-        ids = {id_: key for id_, key in self.everlog.keys().items() if key in keys}
-        found = self.everlog.store.read(self.everlog.name, partial(log.beside, threads=list(ids)))
-        return frozenset(ids[id_] for id_ in found)
-
-    def threads(self, after: str) -> Iterator[Overview]:
-        """Yield the threads that may be seen, from one behind a key on, in the order in which they were made."""
-        own = None if self.sees_all else self.own()
-        ids = self.everlog.keys()
-        visible = {key for id_, key in ids.items() if own is None or id_ in own}
-        found = (one for one in self.everlog.threads() if one.key in visible)
-        if after:
-            for one in found:
-                if one.key == after:
-                    break
-        yield from found
-
-
-def _own(unit: Unit, principal: Principal) -> frozenset[str]:
-    name = log.principal_of(unit, principal.key or "", principal.user or "")
-    return frozenset(log.threads_of(unit, principal=name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +65,12 @@ def show_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> value
         forked_from=parent,
         is_beside=thread.key in home.beside({thread.key}),
     )
+
+
+def examine_thread(home: Home, path: Mapping[str, str], _: values.Nothing) -> values.Checks:
+    """Say why a thread has no memory in its prompts, or what its next epoch waits for."""
+    found = examining.checks(home.everlog.store, home.everlog.name, home.named(path["key"]).id, home.usual)
+    return values.Checks(checks=[values.Check(name=one.name, state=one.state, said=one.said) for one in found])
 
 
 def list_entries(home: Home, path: Mapping[str, str], asked: values.Stretch) -> values.Entries:
@@ -290,6 +191,7 @@ OPERATIONS = (
     _operation("GET", "/threads", "chat", values.Page, values.Threads, list_threads),
     _operation("GET", "/threads/{key}", "chat", values.Nothing, values.Thread, show_thread),
     _operation("DELETE", "/threads/{key}", "admin", values.Nothing, values.Receipt, erase_thread),
+    _operation("GET", "/threads/{key}/doctor", "chat", values.Nothing, values.Checks, examine_thread),
     _operation("GET", "/threads/{key}/entries", "chat", values.Stretch, values.Entries, list_entries),
     _operation("GET", "/threads/{key}/instructions", "chat", values.Nothing, values.Instructions, list_instructions),
     _operation("GET", "/threads/{key}/view", "chat", values.Budget, values.View, show_view),

@@ -140,6 +140,25 @@ class Threads(Struct, frozen=True, kw_only=True):
     next: Annotated[str | None, Meta(description="The cursor of the next page; null at the end.")]
 
 
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at, and how it is."""
+
+    name: str
+    state: Annotated[
+        str,
+        Meta(
+            description="ok; todo: it is pending, or to be looked after; fail: it is wrong; skip: it is not known, or off."
+        ),
+    ]
+    said: Annotated[str, Meta(description="In words, for people: they change.")]
+
+
+class Checks(Struct, frozen=True, kw_only=True):
+    """What can be told of the memory of a conversation, as `everlog doctor THREAD` prints it."""
+
+    checks: list[Check]
+
+
 class Entries(Struct, frozen=True, kw_only=True):
     """Messages, in the form of an export."""
 

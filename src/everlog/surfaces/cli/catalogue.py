@@ -46,7 +46,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Look after": (
         Command("stats", "care:stats", "Count what is in the database."),
         Command("verify", "care:verify", "Prove that nothing is missing or changed."),
-        Command("doctor", "doctor:doctor", "Check database, keys and pending work; --fix finishes what is pending."),
+        Command("doctor", "doctor:doctor", "Check database, keys and pending work, or the memory of one thread."),
         Command("backup", "copies:backup", "Write a copy of the database while it is in use."),
         Command("restore", "copies:restore", "Make a database from a backup."),
         Command("config show", "settings:show", "Print all settings, and who says so.", extra="server"),

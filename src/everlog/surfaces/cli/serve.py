@@ -54,12 +54,14 @@ def serve(
     settings = here.settings
     found, file = asked(settings, given=given)
     server = found.proxy.server
+    found.options()  # what is missing is told whether or not the address is free
     lines.begin(server.log_level, server.log_format)
     lines.adopt("uvicorn.error")
+    compactor = builder_of(settings)
     with listen(server.host, server.port) as listening:
-        app = running(found, lambda: opening.opened(settings, create=True), compactor=builder_of(settings))
+        app = running(found, lambda: opening.opened(settings, create=True), compactor=compactor)
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
-        startup = started(address, found, file, settings)
+        startup = started(address, found, file, settings, compactor=compactor)
 
         def ready() -> None:
             if here.json:

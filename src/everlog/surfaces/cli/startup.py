@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from everlog.access import Mode
+from everlog.memory.interface import Compactor
 from everlog.surfaces.config import Settings
 from everlog.surfaces.proxy.settings.configured import Configured
 
@@ -39,6 +40,8 @@ class Startup:
     mode: Mode
     budget_tokens: int
     """How much of a prompt memory may take."""
+    builder: str | None
+    """What makes lines or summaries of it, code or a model, to which words go then; None where nobody does here."""
     upstreams: tuple[Server, ...]
     database: str | None
     """The whole path of its file, or the address of a server's without a password; None where none is open."""
@@ -58,6 +61,7 @@ class Startup:
         for label, said in (
             ("models", "; ".join(map(_place, self.upstreams))),
             ("mode", f"{self.mode}: {_DOES[self.mode].format(budget=self.budget_tokens)}"),
+            ("lines" if self.mode == "tree" else "summaries", self._built),
             ("database", self.database or "none"),
             ("settings", self.settings or "no file"),
             ("keys", "needed: `everlog keys create`" if self.needs_keys else "not needed on this machine"),
@@ -66,15 +70,30 @@ class Startup:
             if said is not None:
                 yield f"{label:<{_WIDTH}}{said}"
 
+    @property
+    def _built(self) -> str | None:
+        """Who makes what stands for older words, for people; None where nothing is made."""
+        match self.mode:
+            case "tree":
+                return f"by {self.builder}" if self.builder else "by nobody here: `everlog worker` makes them"
+            case "rolling":
+                return f"by {self.builder}" if self.builder else "by nobody here: name a model in [compactor]"
+            case _:
+                return None
 
-def started(address: str, found: Configured, file: Path | None, settings: Settings) -> Startup:
-    """Return what a proxy is, which listens at an address."""
+
+def started(
+    address: str, found: Configured, file: Path | None, settings: Settings, *, compactor: Compactor | None
+) -> Startup:
+    """Return what a proxy is, which listens at an address, and has something to build lines and summaries."""
+    writes = compactor is not None and (found.mode != "rolling" or not getattr(compactor, "inline", False))
     path = settings.path
     database = settings.shown if path is None else str(path.absolute())
     return Startup(
         base_url=f"{address}/v1",
         mode=found.mode,
         budget_tokens=found.proxy.memory.budget_tokens,
+        builder=compactor.model if compactor is not None and writes else None,
         upstreams=tuple(
             Server(name=one.name, host=_host(one.base_url), models=one.models) for one in found.options().targets
         ),

@@ -55,7 +55,7 @@ MODE = b"x-everlog-memory-mode"
 
 ANSWERED = frozenset({Kind.HOME, Kind.PREFLIGHT, Kind.SOCKET, Kind.UNKNOWN})
 
-UNREAD = frozenset({Kind.DEFAULT, Kind.ANSWER})
+UNREAD = frozenset({Kind.DEFAULT, Kind.ANSWER, Kind.OURS})
 """Whose bodies are the upstream's alone: files, images, sounds."""
 
 LARGE = 64 * 1024
@@ -166,7 +166,7 @@ class App:
         if OUR_KEY in head.query:
             await _refuse(caller, 400, KEY_IN_QUERY, "key_in_query")
             return
-        admitted = await self._door.admit(head.headers)
+        admitted = await self._door.admit(head.headers, looks=self._is_ours(way))
         if isinstance(admitted, Refusal):
             wait = () if admitted.retry_after_s is None else ((b"retry-after", b"%d" % admitted.retry_after_s),)
             await _refuse(caller, admitted.status, admitted.message, admitted.code, *wait)
@@ -192,6 +192,10 @@ class App:
         if self.options.forward_to_headroom:
             caller = replace(caller, upward=await self._upward(incoming, admitted.principal))
         await self._relay(way, incoming, caller)
+
+    def _is_ours(self, way: Route) -> bool:
+        """Return whether the log is asked, and no model."""
+        return way.kind is Kind.OURS and self._memory is not None
 
     def _told(self, caller: Caller, way: Route, head: Incoming, principal: Principal) -> Caller:
         """Return the client of a conversation so that it is told the mode, if it asks for that.
@@ -220,16 +224,19 @@ class App:
 
     async def _relay(self, way: Route, incoming: Incoming, caller: Caller) -> None:
         _, relay = self._opened()
-        if way.kind is Kind.MODELS:
+        if self._is_ours(way) and self._memory is not None:
+            status, headers, body = await self._memory.retrieve(incoming, caller.principal, way.answer or "")
+            await answer(caller.send, status, (*headers, *caller.headers), b"" if incoming.method == "HEAD" else body)
+        elif way.kind is Kind.MODELS:
             await list_models(incoming, self._upstreams, relay, caller)
         else:
             await relay.relay(incoming, await self._target(way, incoming, caller.principal), way.protocol, caller)
 
     async def _target(self, way: Route, incoming: Incoming, principal: Principal) -> Target:
-        if way.kind is Kind.DEFAULT or len(self._upstreams.targets) == 1:
+        if way.kind in {Kind.DEFAULT, Kind.OURS} or len(self._upstreams.targets) == 1:
             return self._upstreams.default
         if way.kind is Kind.ANSWER:
-            found = None if self._memory is None else await self._memory.made_by(principal, unquote(way.answer or ""))
+            found = None if self._memory is None else await self._memory.made_by(principal, way.answer or "")
             return self._upstreams.called(found)
         if way.kind is Kind.MODEL:
             return self._upstreams.of(unquote(way.model or ""))

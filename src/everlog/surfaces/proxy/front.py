@@ -10,6 +10,7 @@ from everlog.clock import monotonic
 from everlog.surfaces.api.application import ROLES as RANKS
 from everlog.surfaces.api.application import Api
 from everlog.surfaces.api.document import PREFIX
+from everlog.surfaces.examining import Usual
 from everlog.surfaces.proxy import crossing
 from everlog.surfaces.proxy.admission import Door, Refusal
 from everlog.surfaces.proxy.application import App
@@ -37,7 +38,11 @@ class Front:
         """The relay."""
         self._door = door
         self._site = site
-        self._api = None if site.store is None else Api(site.store, builds=site.builds, since=site.since)
+        self._api = (
+            None
+            if site.store is None
+            else Api(site.store, builds=site.builds, usual=_usual(app, site), since=site.since)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do what ASGI asks for."""
@@ -198,6 +203,11 @@ def label(method: str, path: str) -> tuple[str, str]:
     if path.startswith("/v1/models/"):
         return "/v1/models/{id}", ""
     return (PREFIX if _is_page(path) else "/v1" if path.startswith("/v1/") else "other"), ""
+
+
+def _usual(app: App, site: Site) -> Usual:
+    options = app.options
+    return Usual(mode=options.mode, budget_tokens=options.budget_tokens, summarises=not site.builds)
 
 
 def _is_page(path: str) -> bool:

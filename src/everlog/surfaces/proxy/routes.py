@@ -6,6 +6,7 @@ from enum import Enum, auto
 from urllib.parse import unquote
 
 from everlog.protocols import FORMATS
+from everlog.surfaces.proxy.hidden.items import PREFIX
 
 
 class Kind(Enum):
@@ -19,6 +20,8 @@ class Kind(Enum):
     """Relayed to the upstream of the model that the path names."""
     ANSWER = auto()
     """Relayed to the upstream that gave the answer that the path names."""
+    OURS = auto()
+    """Answered from the log, which alone knows the answer that the path names; relayed where there is no log."""
     BY_MODEL = auto()
     """Relayed to the upstream of the model that the body names."""
     DEFAULT = auto()
@@ -41,7 +44,7 @@ class Route:
     model: str | None = None
     """The model that the path names."""
     answer: str | None = None
-    """The id of the answer that the path names, with its escapes."""
+    """The id of the answer that the path names."""
     is_anthropic: bool = False
     """Whether its client reads errors in the form of Anthropic."""
 
@@ -94,7 +97,9 @@ def route(method: str, path: str, *, is_anthropic: bool = False, is_upgrade: boo
     if method == "GET" and path.startswith("/v1/models/"):
         return Route(Kind.MODEL, model=path.removeprefix("/v1/models/"), is_anthropic=is_anthropic)
     if named := next((path.removeprefix(start) for start in ANSWERS if path.startswith(start)), ""):
-        return Route(Kind.ANSWER, answer=named.partition("/")[0])
+        id_ = unquote(named.partition("/")[0])
+        is_ours = id_.startswith(PREFIX) and path.startswith(ANSWERS[0])
+        return Route(Kind.OURS if is_ours else Kind.ANSWER, answer=id_)
     if path.startswith("/v1/") and not path.startswith("/v1/v1/"):
         return Route(Kind.DEFAULT, is_anthropic=is_anthropic)
     return Route(Kind.UNKNOWN, is_anthropic=is_anthropic)

@@ -25,7 +25,8 @@ from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.admission import Door
 from everlog.surfaces.proxy.application import App
 from everlog.surfaces.proxy.front import Front
-from everlog.surfaces.proxy.incoming import Incoming
+from everlog.surfaces.proxy.hidden.items import PREFIX
+from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.metrics import Metrics
 from everlog.surfaces.proxy.pages import Site
 from everlog.surfaces.proxy.recording.controls import Controls
@@ -39,6 +40,7 @@ from everlog.surfaces.proxy.relay.translated import COUNTS
 from everlog.surfaces.proxy.relay.upstream import Coming, Upstream
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.remembering import Remembering
+from everlog.surfaces.proxy.remembering.retrieving import retrieved
 from everlog.surfaces.proxy.remembering.wanted import wanted
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.configured import Configured, configured
@@ -77,7 +79,10 @@ class Keeping:
         """Whether another request may be made of one; see `hearing.Memory`."""
         if self.remembering is None or protocol is None or incoming.method != "POST":
             return False
-        return self.remembering.wanted(incoming, principal).remembers
+        is_ours = (
+            protocol == "responses" and PREFIX.encode() in incoming.body
+        )  # whatever the mode: no server knows that answer
+        return is_ours or self.remembering.wanted(incoming, principal).remembers
 
     async def ask(
         self, ear: Ear, incoming: Incoming, protocol: str, principal: Principal, target: Target, way: Way
@@ -98,14 +103,19 @@ class Keeping:
         messages = [message for said in given.parse_history(body) for message in said.messages]
         return recorder.store.read(principal.tenant, partial(restored, request=request, messages=messages))
 
+    async def retrieve(self, incoming: Incoming, principal: Principal, answer: str) -> tuple[int, Headers, bytes]:
+        """Return what is asked of an answer of ours; see `hearing.Memory`."""
+        return await retrieved(self.recorder, principal.tenant, _caller(principal), incoming, answer)
+
     async def made_by(self, principal: Principal, answer: str) -> str | None:
         """Return the name of the upstream that gave somebody an answer; None where nobody knows, or can say now."""
-        look = partial(access.upstream_of, response=opaque(answer), key=principal.key or "")
+        look = partial(access.answered_by, response=opaque(answer), key=principal.key or "")
         try:
-            return await self.recorder.store.aread(principal.tenant, look)
+            found = await self.recorder.store.aread(principal.tenant, look)
         except EverlogError as error:
             log.warning("who gave an answer could not be looked up", extra={"error": type(error).__name__})
             return None
+        return None if found is None else found.upstream
 
 
 def _caller(principal: Principal) -> Caller:

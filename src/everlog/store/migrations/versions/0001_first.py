@@ -148,6 +148,7 @@ def upgrade() -> None:
         sa.Column("protocol", sa.String(32), nullable=False),
         sa.Column("upstream", sa.String(200)),
         sa.Column("response", sa.String(200)),
+        sa.Column("previous", sa.String(200)),
         sa.Column("model", sa.String(200)),
         sa.Column("status", sa.SmallInteger()),
         sa.Column("decision", sa.String(16), nullable=False),

@@ -38,8 +38,10 @@ class _Seen:
 class ChunkTeller:
     """The one answer."""
 
-    def __init__(self, ours: Ours) -> None:
+    def __init__(self, ours: Ours, *, is_plural: bool) -> None:
         self._ours = ours
+        self._is_plural = is_plural
+        """Whether several answers were asked for: then there are no calls of ours, and only the very end is withheld."""
         self._head: Record = {}
         self._is_first = True
         self._is_moved = False
@@ -67,7 +69,7 @@ class ChunkTeller:
         if self._withheld or event.data == "[DONE]":
             self._withheld.append(event)
             return b""
-        if self._is_plain(event.data, deltas):
+        if self._is_plural or self._is_plain(event.data, deltas):
             return as_came(event)
         chunk = record(loads(event.data))
         if FORMAT.parse_fault(chunk) is not None:

@@ -14,7 +14,7 @@ from everlog.messages import JSON, Call, Message, Result
 from everlog.protocols import Format
 from everlog.protocols.answering import Stamp
 from everlog.protocols.exchange import Fault, Finish, Raw, Reply, Said, Usage
-from everlog.protocols.shapes import Record, dumps, encoded, loads, record
+from everlog.protocols.shapes import Record, count, dumps, encoded, record
 from everlog.protocols.sse import Event, Frames, render_event
 from everlog.surfaces.proxy.hidden.asking import Choice, later, leaves_room, waits_for_call
 from everlog.surfaces.proxy.hidden.bills import told_usage
@@ -22,17 +22,10 @@ from everlog.surfaces.proxy.hidden.blocks import MessageTeller
 from everlog.surfaces.proxy.hidden.chunks import ChunkTeller, identified
 from everlog.surfaces.proxy.hidden.items import ResponseTeller, changed
 from everlog.surfaces.proxy.hidden.offering import NAMES, tool_names
+from everlog.surfaces.proxy.hidden.refusing import Refusing
 from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Teller
 from everlog.surfaces.proxy.translation.translating import BEGUN, BROKE_OFF, UNREADABLE, classed
 
-MOST_ROUNDS = 4
-MOST_CALLS = 12
-"""How many hidden rounds and calls of ours one answer may take."""
-
-LIMIT = "Limit reached, answer now: no more of these tools can be called before you have answered."
-NOT_NOW = "Limit reached, not now: call one of the other tools."
-UNREADABLE_ARGUMENTS = "Not called: the arguments are no JSON object. Call it again with one."
-UNKNOWN_TOOL = "Not called: there is no such tool. There are: {names}."
 UNANSWERED = "The tool failed."
 
 GOES_ON: tuple[Finish, ...] = ("tool_calls", "stop", "other")
@@ -90,6 +83,7 @@ class Rounds:
         self._sums_usage = sums_usage
         known = set(tool_names(client or {}))
         self._names = tuple(name for name in tool_names(body) if name.startswith(NAMES) and name not in known)
+        self._refusing = Refusing(names=self._names, is_waited_for=waits_for_call(body))
         self._teller = self._told({} if client is None else changed(body, client))
         self._stream = protocol.stream()
         self._whole: Record | None = None
@@ -107,7 +101,7 @@ class Rounds:
     def _told(self, asked: Record) -> Teller:
         match self._protocol.name:
             case "chat_completions":
-                return ChunkTeller(self._is_ours)
+                return ChunkTeller(self._is_ours, is_plural=(count(self._body.get("n")) or 1) > 1)
             case "responses":
                 return ResponseTeller(self._is_ours, self._stamp, asked)
             case _:
@@ -178,7 +172,8 @@ class Rounds:
             self._rounds.append(_Round(reply=reply, refused={}, stop=stop if dropped else ""))
             self._hold(reply, is_whole=False)
             return Ended()
-        refused = self._refused(ours)
+        refused, is_limited = self._refusing.refused(ours, rounds=self.rounds, before=self._answered)
+        self._is_limited = self._is_limited or is_limited
         self._rounds.append(_Round(reply=reply, ours=ours, refused=refused))
         self._answered += len(ours)
         self._hold(reply, is_whole=True)
@@ -189,19 +184,6 @@ class Rounds:
         """Return how many tokens were put out."""
         replies = (*(one.reply for one in self._rounds), *more)
         return sum(one.usage.output or 0 for one in replies if one.usage is not None)
-
-    def _refused(self, ours: tuple[Call, ...]) -> dict[int, str]:
-        refused: dict[int, str] = {}
-        limit = NOT_NOW if waits_for_call(self._body) else LIMIT
-        for number, call in enumerate(ours):
-            if len(self._rounds) >= MOST_ROUNDS or self._answered + number >= MOST_CALLS:
-                refused[number] = limit
-                self._is_limited = True
-            elif call.name not in self._names:
-                refused[number] = UNKNOWN_TOOL.format(names=", ".join(self._names))
-            elif not isinstance(loads(call.arguments or "{}"), dict):
-                refused[number] = UNREADABLE_ARGUMENTS
-        return refused
 
     def _hold(self, reply: Reply, *, is_whole: bool) -> None:
         said = reply.said

@@ -15,6 +15,7 @@ from everlog.protocols.exchange import Reply, Said, Usage
 from everlog.protocols.shapes import Record, array, loads, record, string
 from everlog.protocols.sse import Frames
 from everlog.registry import Model, builtin
+from everlog.surfaces.proxy.hidden.items import PREFIX
 from everlog.surfaces.proxy.incoming import Headers
 from everlog.surfaces.proxy.recording.controls import Controls
 from everlog.surfaces.proxy.recording.identity import identify, opaque
@@ -49,7 +50,6 @@ def parse_exchange(
     caller: Caller,
     request: str,
     aliases: Mapping[str, Sequence[str]] | None = None,
-    history: Sequence[Said] | None = None,
 ) -> Request:
     """Return what a client asked.
 
@@ -60,24 +60,36 @@ def parse_exchange(
         caller: whose key it came with.
         request: our id of it.
         aliases: further names of headers that say who asks, by field.
-        history: the conversation of the body, if it was parsed before.
     """
-    said = protocol.parse_history(body) if history is None else history
-    messages = tuple(message for one in said for message in one.messages)
-    facts = Facts(headers, body, messages)
+    return parse_request(protocol, headers, body, caller=caller, request=request, aliases=aliases)[0]
+
+
+def parse_request(
+    protocol: Format,
+    headers: Headers,
+    body: Record,
+    *,
+    caller: Caller,
+    request: str,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Request, tuple[Said, ...]]:
+    """Return what a client asked, and its history as it stands on the wire; see `parse_exchange`."""
+    said = protocol.parse_history(body)
+    facts = Facts(headers, body, tuple(message for one in said for message in one.messages))
     profile = profile_of(facts)
+    history = tuple(map(profile.blocks.leave_out_of, said)) if profile.blocks.ends else said
     who = identify(headers, body, sources=profile.sources, aliases=aliases)
     session = who.session or ""
     name = (session if len(session) <= LONGEST_SESSION else _tag("", session)) or request
     user = caller.user or who.user or ""
     whose = f"@{_tag(caller.key, user)}" if caller.key else ""
-    return Request(
-        messages=tuple(map(profile.blocks.leave_out, messages)) if profile.blocks.ends else messages,
+    made = Request(
+        messages=tuple(message for one in history for message in one.messages),
         name=f"{profile.name}:{name}{whose}",
         caller=replace(caller, user=user),
         session=session,
         after=opaque(after) if (after := string(body.get("previous_response_id"))) else None,
-        held=_held(body),
+        held=opaque(held) if (held := conversation(body)) else None,
         origin=Origin(
             request=request,
             session=session or None,
@@ -87,8 +99,9 @@ def parse_exchange(
         ),
         model=opaque(model) if (model := string(body.get("model"))) else None,
         learns=Controls.of(headers).learns,
-        is_side=profile.is_side(facts),
+        is_side=profile.is_side(facts) and not string(body.get("previous_response_id")).startswith(PREFIX),
     )
+    return made, history
 
 
 def heard_answer(
@@ -128,11 +141,14 @@ def parse_answer(reply: Reply, *, is_whole: bool, is_stored: bool, provider: str
     state = TurnState.COMPLETE if is_whole and reply.finish != "failed" else TurnState.PARTIAL
     if not messages and state is TurnState.PARTIAL:
         state = TurnState.ABORTED
+    id_ = None if reply.id is None else opaque(reply.id)
+    items = tuple(_items(reply, messages)) if is_stored else ()
+    named = {place: item for item, place in reversed(items)}
     return Answer(
-        messages=messages,
-        id=None if reply.id is None else opaque(reply.id),
+        messages=tuple(replace(one, id=named.get(n)) for n, one in enumerate(messages)) if named else messages,
+        id=id_,
         state=state,
-        ids=tuple(_ids(reply, messages)) if is_stored else (),
+        ids=((id_, len(messages) - 1), *items) if is_stored and messages and id_ is not None else items,
         usage=reply.usage,
         cost_usd=None if reply.usage is None else cost_usd(reply.usage, reply.model or "", provider),
     )
@@ -152,12 +168,8 @@ def _priced(provider: str, name: str) -> Model | None:
         return None
 
 
-def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
-    """Yield the ids of the answer and of its items, with the message that each stands for."""
-    if not messages:
-        return
-    if reply.id is not None:
-        yield opaque(reply.id), len(messages) - 1
+def _items(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
+    """Yield the ids of the items of an answer, with the message that each stands for."""
     words = next((n for n, one in enumerate(messages) if one.kind == "assistant"), None)
     calls = {one.call.call_id: n for n, one in enumerate(messages) if one.call is not None}
     for item in map(record, reply.said.raw.items if reply.said.raw is not None else ()):
@@ -166,10 +178,10 @@ def _ids(reply: Reply, messages: Sequence[Message]) -> Iterator[tuple[str, int]]
             yield opaque(id_), place
 
 
-def _held(body: Record) -> str | None:
+def conversation(body: Record) -> str:
+    """Return the id of the conversation that a request goes on with; '' if it names none."""
     named = body.get("conversation")
-    id_ = string(record(named).get("id")) or string(named)
-    return opaque(id_) if id_ else None
+    return string(record(named).get("id")) or string(named)
 
 
 def _tag(key: str, user: str) -> str:

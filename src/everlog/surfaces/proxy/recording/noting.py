@@ -36,6 +36,7 @@ def requested(
         protocol=protocol,
         upstream=upstream,
         response=None if answer is None else answer.id,
+        previous=None if request is None else request.after,
         model=None if request is None else request.model,
         status=status,
         decision="nothing",

@@ -30,10 +30,10 @@ from everlog.protocols.shapes import Record
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.incoming import Headers, Incoming, values
 from everlog.surfaces.proxy.recording.controls import Controls
-from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_exchange
+from everlog.surfaces.proxy.recording.exchanges import body_of, heard_answer, is_too_long, parse_request
 from everlog.surfaces.proxy.recording.identity import opaque
 from everlog.surfaces.proxy.recording.noting import placed, requested, size_of, use
-from everlog.surfaces.proxy.recording.profiles import profile_of
+from everlog.surfaces.proxy.recording.profiles import Profile, profile_of
 from everlog.surfaces.proxy.recording.profiles.blocks import redacting
 from everlog.surfaces.proxy.recording.profiles.rules import Facts
 from everlog.surfaces.proxy.recording.pruning import Pruning
@@ -45,7 +45,7 @@ from everlog.surfaces.proxy.recording.threads import Threads
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.hearing import NOT_KEPT, REQUEST_ID
 from everlog.surfaces.proxy.relay.upstreams import provider_of
-from everlog.surfaces.proxy.remembering.steadiness import as_read
+from everlog.surfaces.proxy.remembering.steadiness import as_read, steady
 from everlog.surfaces.proxy.remembering.watching import Watch
 from everlog.surfaces.proxy.settings.options import Target
 
@@ -64,7 +64,10 @@ class Heard:
     is_stored: bool
     """Whether the client may name the answer later instead of sending it again."""
     body: Record
-    """What the client sent; empty where nobody makes another request of it."""
+    """What the client sent, without what it writes anew each time; empty where nobody makes another request of it."""
+    came: Record
+    """All of what it sent."""
+    profile: Profile
     history: tuple[Said, ...]
     """Its conversation, as it stands there."""
 
@@ -323,36 +326,38 @@ class Exchange:
         if body is None or is_too_long(body):
             self._is_unreadable, self._known = True, ()
             return None
-        history = self._format.parse_history(body)
-        request = parse_exchange(
-            self._format,
-            self._incoming.headers,
-            body,
-            caller=self._caller,
-            request=self.id,
-            aliases=recorder.aliases,
-            history=history,
+        came, profile = body, profile_of(Facts(self._incoming.headers, body, ()))
+        body = steady(profile, None, came)
+        request, history = parse_request(
+            self._format, self._incoming.headers, body, caller=self._caller, request=self.id, aliases=recorder.aliases
         )
         presence = Presence(request, recorder.redact)
         recorder.standing.prove()
         placed = recorder.store.read(self._tenant, presence.place)
         self._known = told(request, placed, all_of_it=self._controls.tells)
         if not self.remembers:
-            self._known = (*self._known, *self._watched(request, placed, body))
+            self._known = (*self._known, *self._watched(request, placed, as_read(profile, self._provider, came)))
         is_stored = self._format.name == "responses" and body.get("store") is not False
         if not self.remembers:
-            body, history = {}, ()
-        return Heard(request=request, presence=presence, is_stored=is_stored, body=body, history=history)
+            body, came, history = {}, {}, ()
+        return Heard(
+            request=request,
+            presence=presence,
+            is_stored=is_stored,
+            body=body,
+            came=came,
+            profile=profile,
+            history=history,
+        )
 
     def _watched(self, request: Request, placed: Placed, body: Record) -> Headers:
         """Return what the answer tells of the prefix of a request that goes up as it came."""
         if request.is_side:
             return ()
         known = placed.thread if placed.forks_at is None else None
-        profile = profile_of(Facts(self._incoming.headers, body, request.messages))
         prefix = self._recorder.watch.sent(
             self._format.name,
-            as_read(profile, self._provider, body),
+            body,
             tenant=self._tenant,
             thread=None if known is None else known.id,
             consumer=request.model or "",

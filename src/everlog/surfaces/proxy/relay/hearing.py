@@ -113,6 +113,10 @@ class Memory(Protocol):
         """
         ...
 
+    async def retrieve(self, incoming: Incoming, principal: Principal, answer: str) -> tuple[int, Headers, bytes]:
+        """Return status, headers and body for what is asked of an answer of ours, by its id."""
+        ...
+
     async def made_by(self, principal: Principal, answer: str) -> str | None:
         """Return the name of the upstream that gave somebody an answer, by its id; None where nobody can say."""
         ...

@@ -4,14 +4,15 @@ Between rounds the memory's tools run and another request goes up; a client that
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from everlog.errors import ConnectionFailed, ProviderTrouble
+from everlog.errors import ConnectionFailed, EverlogError, ProviderTrouble
 from everlog.messages import Call
 from everlog.protocols import Format
 from everlog.protocols.exchange import Fault
 from everlog.protocols.shapes import encoded, loads, record
-from everlog.protocols.sse import EventTooLarge, Frames
+from everlog.protocols.sse import Event, EventTooLarge, Frames
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import Way
@@ -19,8 +20,14 @@ from everlog.surfaces.proxy.relay.reading import Whole, decoded, decoder_of, hea
 from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.remembering.mending import fault_in
 
+BURST = 64
+"""Events that are worked through before others have their turn; 5 ms of them at most."""
+
 ALIVE_S = 5.0
 """After how much silence between rounds a client is told that it is waited for, in seconds."""
+
+BEHIND_S = 0.25
+"""How long the end of a body is waited for behind the last event, so that its connection can be used again, in seconds."""
 
 Run = Callable[[Sequence[Call]], Awaitable[Mapping[str, str]]]
 """Runs calls of memory's tools; returns what they say, by the ids of the calls."""
@@ -90,6 +97,8 @@ class Streamed:
         self._work: asyncio.Task[Coming | None] | None = None
         """Asks for the next round; None comes of it where the answer ends."""
         self._is_over = False
+        self._events: deque[Event] = deque()
+        """What came and was not looked at yet."""
         self._take(first)
 
     def _take(self, coming: Coming) -> None:
@@ -106,18 +115,37 @@ class Streamed:
                     return self._rounds.keep_alive
                 if (ended := await self._begun(self._work)) is not None:
                     return ended
-            data = await self._coming.read()
-            said = self._fed(data) if data else self._ended()
-            if said:
+            if not self._events:
+                data = await self._more()
+                if data:
+                    self._events.extend(self._heard(data))
+                elif said := self._ended():
+                    return said
+            if said := self._fed():
                 return said
+            await asyncio.sleep(0)
         return b""
 
-    def _fed(self, data: bytes) -> bytes:
+    async def _more(self) -> bytes:
+        """Return the next bytes of a round; how its connection ends is of no matter once all was said."""
+        if not self._rounds.is_over:
+            return await self._coming.read()
         try:
-            events = self._frames.feed(decoded(self._decoder, data))
+            async with asyncio.timeout(BEHIND_S):
+                return await self._coming.read()
+        except (TimeoutError, ProviderTrouble):
+            return b""
+
+    def _heard(self, data: bytes) -> list[Event]:
+        try:
+            return self._frames.feed(decoded(self._decoder, data))
         except EventTooLarge as error:
             raise ConnectionFailed(str(error)) from None
-        return b"".join(map(self._rounds.feed, events))
+
+    def _fed(self) -> bytes:
+        """Return what the client gets for the next events: not for too many at once, since others wait."""
+        count = min(BURST, len(self._events))
+        return b"".join(self._rounds.feed(self._events.popleft()) for _ in range(count))
 
     def _ended(self) -> bytes:
         """Return what is said at the end of a round."""
@@ -145,7 +173,7 @@ class Streamed:
         self._work = None
         try:
             coming = work.result()
-        except ProviderTrouble as error:
+        except EverlogError as error:
             return self._failed(Fault(type="upstream_unreachable", message=str(error)), 502)
         if coming is None:
             return self._finished()
@@ -154,7 +182,7 @@ class Streamed:
             return None
         body = record(loads((await whole(coming)).decode("utf-8", "replace")))
         fault = fault_in(self._protocol.name, body)
-        return self._failed(fault or NO_STREAM, max(coming.status, 400))
+        return self._failed(fault or NO_STREAM, coming.status if coming.status >= 400 else 502)
 
     def _failed(self, fault: Fault, status: int) -> bytes:
         self._is_over = True

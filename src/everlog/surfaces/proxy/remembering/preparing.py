@@ -6,18 +6,20 @@ reason is a word, and the client's own bytes go up.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
-from everlog import context
+from everlog import context, log
 from everlog.context import Context, Mode, Terms
 from everlog.context.codec import weigh_message
 from everlog.conversation.alignment.presence import Placed
-from everlog.conversation.remembering.asking import Asked, ask, outgrown
+from everlog.conversation.alignment.restoring import is_whole
+from everlog.conversation.remembering.asking import Asked, ask, outgrown, threshold_tokens
 from everlog.conversation.remembering.wire import Wire
 from everlog.errors import UnknownModel
 from everlog.messages import Message
 from everlog.protocols import Format
+from everlog.protocols.responses import FORMAT as RESPONSES
 from everlog.protocols.shapes import Record
 from everlog.registry import Model, builtin
 from everlog.store import Store, Unit
@@ -28,6 +30,8 @@ from everlog.surfaces.proxy.remembering.building import Builder, Due
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, without
 from everlog.surfaces.proxy.remembering.standing_words import System
+from everlog.surfaces.proxy.remembering.stateless import Elsewhere, elsewhere, is_held_here
+from everlog.surfaces.proxy.remembering.steadiness import put_back
 from everlog.surfaces.proxy.remembering.terms import (
     Client,
     Manner,
@@ -35,14 +39,14 @@ from everlog.surfaces.proxy.remembering.terms import (
     body_of,
     marking_of,
     terms_of,
-    threshold_tokens,
 )
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.tokens import BYTES_PER_TOKEN
 
-Off: TypeAlias = Literal["unread", "side", "below", "unknown_response", "no_compactor", "nothing", "prepare"]
-"""Why memory has nothing to do with a request: it cannot be read; it is none of the conversation's; its history is not long
-enough; it goes on from an answer that is not in the log; nobody writes summaries; it says nothing; or there is trouble."""
+Off: TypeAlias = Elsewhere | Literal["unread", "side", "below", "lost", "no_compactor", "nothing", "prepare"]
+"""Why memory has nothing to do with a request: it goes on at the server; it cannot be read; it is none of the conversation's;
+its history is not long enough; it goes on from an answer of ours that is no more; nobody writes summaries; it says
+nothing; or there is trouble."""
 
 NEAR = 1, 2
 """From which share of the threshold on lines are built: they are there when it is passed."""
@@ -71,6 +75,8 @@ class Prepared:
     terms: Terms
     context: Context
     body: Record
+    came: Callable[[Record], Record]
+    """Puts back what the client writes anew into each request, where the provider is the one that reads it."""
 
     @property
     def due(self) -> Due:
@@ -112,21 +118,29 @@ class Preparing:
             wait_for_earlier()
             self._store.read(asking.tenant, presence.place)
         placed = presence.placed or self._store.read(asking.tenant, presence.place)
-        if placed.unknown is not None or (request.held is not None and placed.thread is None):
-            return "unknown_response"
+        is_here = False
+        if asking.protocol is RESPONSES:
+            is_known = self._store.read(asking.tenant, partial(_is_known, placed=placed, after=request.after))
+            if (why := elsewhere(heard.body, is_known=is_known)) is not None:
+                return why
+            if not is_known:
+                return "lost"
+            is_here = is_held_here(heard.body)
         size = sum(map(weigh_message, request.messages[len(request.messages) - presence.shown :]))
         mode = asking.mode
         model = _model(asking.target, request.model)
         look = partial(_grown, placed=placed, size=size, shown=presence.shown, mode=mode)
         grown = self._store.read(asking.tenant, look)
         most = threshold_tokens(asking.budget_tokens, model) * BYTES_PER_TOKEN
-        if grown is not None and grown <= most:
+        if grown is not None and grown <= most and not is_here:
             if placed.thread is not None and grown * NEAR[1] > most * NEAR[0]:
                 self._builder.kick(Due(asking.tenant, placed.thread.id, mode, asking.budget_tokens))
             return "below"
         if mode == "rolling" and not self._builder.summarises:
-            return "no_compactor"
-        wire = Wire.of(heard.history, request.messages, self._redact)
+            if not is_here:
+                return "no_compactor"
+            asking = replace(asking, mode="tree")  # no server knows what it goes on from
+        wire = Wire.of(heard.history, self._redact)
         asked = ask(self._store, asking.tenant, request, presence, wire)
         return "nothing" if asked is None else self._prepared(heard, asking, asked, wire, model)
 
@@ -149,7 +163,8 @@ class Preparing:
         manner = replace(manner, tools=terms.tools)
         if epoch is None:
             self._builder.warm(Due(asking.tenant, asked.thread, terms.consumer.mode, asking.budget_tokens))
-        return self._compiled(asking, asked, client, manner, model, terms)
+        came = partial(put_back, heard.profile, provider_of(asking.target), client=heard.came)
+        return self._compiled(asking, asked, client, manner, model, terms, came)
 
     def again(self, prepared: Prepared) -> Prepared:
         """Return a request that is shorter than one that was refused as too long.
@@ -160,10 +175,17 @@ class Preparing:
         """
         one = prepared
         terms = replace(one.terms, too_long=True)
-        return self._compiled(one.asking, one.asked, one.client, one.manner, one.model, terms)
+        return self._compiled(one.asking, one.asked, one.client, one.manner, one.model, terms, one.came)
 
     def _compiled(
-        self, asking: Asking, asked: Asked, client: Client, manner: Manner, model: Model, terms: Terms
+        self,
+        asking: Asking,
+        asked: Asked,
+        client: Client,
+        manner: Manner,
+        model: Model,
+        terms: Terms,
+        came: Callable[[Record], Record],
     ) -> Prepared:
         found = context.prepare(self._store, asking.tenant, asked.thread, terms)
         return Prepared(
@@ -174,6 +196,7 @@ class Preparing:
             manner=manner,
             terms=terms,
             context=found,
+            came=came,
             body=without(
                 client.protocol.name, body_of(client, found, terms, manner), self._known(asking, asked, model)
             ),
@@ -208,12 +231,23 @@ class Preparing:
 
 def _model(target: Target, name: str | None) -> Model:
     """Return what is known of a model at an upstream."""
-    provider = provider_of(target)
+    return _known(provider_of(target), name)
+
+
+@lru_cache(maxsize=1024)
+def _known(provider: str | None, name: str | None) -> Model:
     try:
         found = builtin().find(name or "", provider=provider) if provider is not None else builtin().find(name or "")
     except UnknownModel:
         return Model(id=name or "", provider=provider or "")
     return found if provider is not None else replace(found, provider="")
+
+
+def _is_known(unit: Unit, placed: Placed, after: str | None) -> bool:
+    """Whether all that a request goes on from is in the log."""
+    if placed.thread is None:
+        return after is None
+    return placed.unknown is None and is_whole(unit, log.load(unit, placed.thread.id))
 
 
 def _grown(unit: Unit, placed: Placed, size: int, shown: int, mode: Mode) -> int | None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
@@ -16,15 +17,19 @@ from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
-from everlog.protocols.shapes import encoded, loads, record
+from everlog.protocols.shapes import Record, encoded, loads, record
+from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
 from everlog.surfaces.proxy.recording.controls import Controls
+from everlog.surfaces.proxy.recording.exchanges import body_of
 from everlog.surfaces.proxy.recording.recorder import Exchange, Heard, Recorder
+from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
 from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
 from everlog.surfaces.proxy.relay.upstream import Coming
+from everlog.surfaces.proxy.relay.upstreams import provider_of
 from everlog.surfaces.proxy.remembering.answering import Streamed, unstreamed
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.keeping import Kept
@@ -32,13 +37,15 @@ from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
 from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.stateless import Elsewhere, is_ours
+from everlog.surfaces.proxy.remembering.steadiness import as_read
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
 
 log = logging.getLogger(__name__)
 
-PREPARE_S = 10.0
-"""How long a request waits for its prompt; then it goes up as it came."""
+PREPARE_S = 5.0
+"""How long a request waits for its prompt; then it goes up as it came. While nothing can be kept, none waits."""
 
 TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
@@ -47,7 +54,19 @@ _ALL = 1 << 30
 """Memory writes all messages of what it sends; what is the caller's among them is held as it was sent first."""
 
 UNPREPARED: Headers = ((DEGRADED, b"prepare"),)
+OFF = b"x-everlog-memory-off"
+"""Why a request goes up as it came: told to a client that asks, and where its conversation is elsewhere."""
+
+LOST = (
+    "There is no answer for you of the id that `previous_response_id` names: it was forgotten, erased, not stored, or given "
+    "under another key or user. Send the whole conversation."
+)
+CONVERSATION_AWAY = "What this goes on from cannot be looked up now. Send the whole of it, or try again in a moment."
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
+
+
+class _Refused(Whole):
+    """What an upstream refuses a request with."""
 
 
 class Remembering:
@@ -76,7 +95,7 @@ class Remembering:
         if not isinstance(ear, Exchange) or not ear.remembers:
             return await way.send()
         said = self.wanted(incoming, principal)
-        if not said.remembers:
+        if not said.remembers and not (protocol == "responses" and await asyncio.to_thread(_is_ours, incoming)):
             return await way.send()
         asking = Asking(
             tenant=principal.tenant,
@@ -85,14 +104,24 @@ class Remembering:
             mode=said.memory,
             budget_tokens=said.budget_tokens,
         )
-        found = await self._prepared(ear, asking, tells=Controls.of(incoming.headers).tells)
+        tells = Controls.of(incoming.headers).tells
+        found = await self._prepared(ear, asking, tells=tells)
         if isinstance(found, Prepared):
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
+        if found == "lost":
+            return _refusal(400, LOST, "previous_response_not_found")
+        if found == "prepare" and protocol == "responses" and await asyncio.to_thread(_is_ours, incoming):
+            return _refusal(503, CONVERSATION_AWAY, "conversation_unavailable")
+        if tells or found in get_args(Elsewhere):
+            ear.headers = (*ear.headers, (OFF, found.encode()))
         return await way.send()
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
+        if not self._recorder.standing.is_well:
+            exchange.headers = (*exchange.headers, *UNPREPARED)
+            return "prepare"
         try:
             async with asyncio.timeout(PREPARE_S):
                 known = await exchange.found()
@@ -123,13 +152,14 @@ class Remembering:
         placed = heard.presence.placed
         known = None if placed is None or placed.forks_at is not None else placed.thread
         model = heard.request.model or ""
-        return found, sent(heard.body, thread=None if known is None else known.id, consumer=model)
+        body = as_read(heard.profile, provider_of(asking.target), heard.came)
+        return found, sent(body, thread=None if known is None else known.id, consumer=model)
 
     async def _asked(self, prepared: Prepared, exchange: Exchange, way: Way) -> Coming:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
         kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch)
         found = await self._first(prepared, kept, way)
-        if isinstance(found, Whole):
+        if isinstance(found, _Refused):
             return found
         rounds = kept.rounds
         assert rounds is not None
@@ -142,15 +172,18 @@ class Remembering:
             kept.end()
         return answer
 
-    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming | Whole:
+    async def _first(self, prepared: Prepared, kept: Kept, way: Way) -> Coming:
         """Return the answer of the first round, or what the upstream refuses it with."""
         body, tried = prepared.body, set[Reason]()
         protocol = prepared.asking.protocol
         while True:
             sums = self._options.usage == "sum"
-            kept.rounds = Rounds(protocol, body, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
-            coming = await way.send(await asyncio.to_thread(encoded, body))
+            sent = prepared.came(body)
+            kept.rounds = Rounds(protocol, sent, stamp=_stamp(), sums_usage=sums, client=prepared.client.body)
+            coming = await way.send(await asyncio.to_thread(encoded, sent))
             if coming.status < 400:
+                if tried:
+                    await asyncio.to_thread(self._mended, prepared, body)
                 for reason in tried:
                     self._learned.note(prepared.asking.target.name, prepared.model.id, prepared.asked.thread, reason)
                 return coming
@@ -162,7 +195,7 @@ class Remembering:
             other = None if fault is None else mended(protocol.name, body, coming.status, fault)
             if other is None or other.reason in tried or len(tried) == TRIES:
                 kept.end(is_refused=True)
-                return Whole(coming.status, of_another(heard(coming)), data)
+                return _Refused(coming.status, of_another(heard(coming)), data)
             tried.add(other.reason)
             self.counts[f"mended_{other.reason}"] += 1
             if other.reason == "too_long":
@@ -170,6 +203,16 @@ class Remembering:
                 kept.prepared, body = prepared, prepared.body
             else:
                 body = other.body
+
+    def _mended(self, prepared: Prepared, body: Record) -> None:
+        self._recorder.watch.mended(
+            prepared.asking.protocol.name,
+            body,
+            tenant=prepared.asking.tenant,
+            thread=prepared.asked.thread,
+            consumer=prepared.terms.consumer.key,
+            turned=prepared.context.turned if prepared.terms.too_long else None,
+        )
 
     async def _shorter(self, prepared: Prepared) -> Prepared:
         act = partial(self._preparing.again, prepared)
@@ -190,6 +233,16 @@ class Remembering:
         )
         with tools:
             return {call.call_id: _said(tools, call) for call in calls}
+
+
+def _is_ours(incoming: Incoming) -> bool:
+    """Whether a request goes on from an answer that no server knows."""
+    body = body_of(readable(incoming) or b"")
+    return body is not None and is_ours(body)
+
+
+def _refusal(status: int, message: str, code: str) -> Whole:
+    return Whole(*fault(status, message, code, is_anthropic=False))
 
 
 def _said(tools: Tools, call: Call) -> str:

@@ -16,11 +16,13 @@ from everlog.memory.tree.schemas import SCHEMAS
 from everlog.messages import JSON, Message
 from everlog.protocols import Format
 from everlog.protocols.exchange import Said
+from everlog.protocols.responses import FORMAT as RESPONSES
 from everlog.protocols.shapes import Record, array, dumps, record
 from everlog.registry import Model, builtin
 from everlog.surfaces.proxy.hidden.offering import with_tools
 from everlog.surfaces.proxy.recording.profiles.blocks import LEFT_OUT
 from everlog.surfaces.proxy.remembering.standing_words import System, placed
+from everlog.surfaces.proxy.remembering.stateless import stateless
 from everlog.tokens import utf8
 
 FORM = "1"
@@ -99,6 +101,7 @@ def terms_of(
         marking=manner.marking,
         tools=manner.tools,
         own=own,
+        outgrown=True,
         too_long=too_long,
     )
 
@@ -110,13 +113,14 @@ def body_of(client: Client, context: Context, terms: Terms, manner: Manner) -> R
         Mistake: an attachment of the log is one that the client's protocol cannot carry.
     """
     told = words(terms.consumer.mode, tools=manner.tools)
+    own = stateless(client.body) if client.protocol is RESPONSES else client.body
     at = len(client.leading)
     said = [*carried(context.said, client.protocol.name)]
     if told and not manner.has_own:
         del said[at]
     elif told and _marks(client.body.get("system"), client.leading):
         said[at] = replace(said[at], cached=False)
-    body = client.protocol.with_history(client.body, said)
+    body = client.protocol.with_history(own, said)
     if told and not manner.has_own:
         body = placed(client.protocol.name, body, told, manner.system)
     if manner.tools:
@@ -149,12 +153,6 @@ def window_of(model: Model, body: Record) -> int | None:
 
 
 _LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-
-
-def threshold_tokens(budget_tokens: int, model: Model) -> int:
-    """Return from how many tokens of history on memory stands for a part of it: the budget, or half of the window."""
-    window = model.context_tokens or model.input_tokens
-    return budget_tokens if window is None else min(budget_tokens, window // 2)
 
 
 def _idle_s(model: Model, body: Record) -> float | None:

@@ -44,3 +44,22 @@ class Watch:
         found = self.prefixes.judge((tenant, thread, consumer), laid(protocol, body), turned=turned, compiled=compiled)
         self.totals.judged(tenant, found)
         return found
+
+    def mended(
+        self, protocol: str, body: Record, *, tenant: str, thread: str, consumer: str, turned: str | None
+    ) -> None:
+        """See what an upstream took in the place of what it refused; the next request is compared with that. It takes CPU.
+
+        Args:
+            protocol: the format of the body.
+            body: what went up in the end.
+            tenant: whose it is.
+            thread: id of its thread.
+            consumer: as it was for what was refused.
+            turned: why an epoch opened for it, if one did.
+        """
+        whose, parts = (tenant, thread, consumer), laid(protocol, body)
+        if turned is None:
+            self.prefixes.hold(whose, parts)
+        else:
+            self.totals.judged(tenant, self.prefixes.judge(whose, parts, turned=turned))

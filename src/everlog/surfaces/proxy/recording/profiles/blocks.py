@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everlog.messages import JSON, Media, Message, Unknown
+from everlog.protocols.exchange import Said
+from everlog.protocols.shapes import array
 
 LEFT_OUT = "left_out"
 """Where in a message's `meta` its blocks are."""
@@ -18,6 +20,21 @@ class Blocks:
     """How some blocks begin and end."""
 
     ends: tuple[tuple[str, str], ...] = ()
+
+    def leave_out_of(self, said: Said) -> Said:
+        """Return what was said at once without such blocks; a text that is nothing else is no message of its own.
+
+        Clients put such texts beside the results of tools: it is the last result then that carries them.
+        """
+        kept: list[Message] = []
+        for message in map(self.leave_out, said.messages):
+            if kept and kept[-1].kind == "tool_result" and not (message.text.strip() or message.parts):
+                before = kept[-1]
+                blocks = [*array(before.meta.get(LEFT_OUT)), *array(message.meta.get(LEFT_OUT))]
+                kept[-1] = replace(before, meta={**before.meta, LEFT_OUT: blocks}) if blocks else before
+            else:
+                kept.append(message)
+        return replace(said, messages=tuple(kept))
 
     def leave_out(self, message: Message) -> Message:
         """Return a message without such blocks; one that has its line to itself takes the line's end with it."""
