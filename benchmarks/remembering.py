@@ -25,6 +25,7 @@ from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.learned import Learned
 from everlog.surfaces.proxy.remembering.prefixes import laid
 from everlog.surfaces.proxy.remembering.preparing import Asking, Prepared, Preparing
+from everlog.surfaces.proxy.remembering.totals import Totals
 from everlog.surfaces.proxy.settings.options import Target
 
 CHAT = FORMATS["chat_completions"]
@@ -38,7 +39,7 @@ class Server:
 
     def __init__(self, home: Everlog) -> None:
         self.home = home
-        builder = Builder(home.store, compactor_of("extractive"))
+        builder = Builder(home.store, compactor_of("extractive"), Totals())
         self.preparing = Preparing(home.store, builder, Learned(), redact=home.redact)
         target = Target(base_url="http://localhost/v1")
         self.asking = Asking(tenant=home.name, protocol=CHAT, target=target, mode="tree", budget_tokens=BUDGET)

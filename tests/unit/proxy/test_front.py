@@ -54,7 +54,7 @@ class Proxy:
             self.home.store, tenant="default", caller=Caller(is_one_person=True), redact=self.home.redact
         )
         door = Door(self.home.store, local=None if needs_keys else LOOPBACK)
-        self.builder = Builder(self.home.store, Extractive() if builds else None)
+        self.builder = Builder(self.home.store, Extractive() if builds else None, self.recorder.watch.totals)
         keeping = Keeping(self.recorder, options, Remembering(self.recorder, self.builder, options))
         app = App(
             options,

@@ -1,19 +1,25 @@
 """Marks of what is to be cached: four in a request, counted over tools, system and messages."""
 
+from collections.abc import Sequence
+
 from everlog.messages import JSON
 from everlog.protocols.shapes import Record, array, record
 
 MARKS = 4
 
 
-def capped(body: Record) -> Record:
+def capped(body: Record, fields: Sequence[str] = ("tools", "system", "messages")) -> Record:
     """Return the body with at most four marks; the first ones go, since a later mark covers what they cover.
 
     The automatic mark, `cache_control` of the body itself, is one of them.
+
+    Args:
+        body: a request.
+        fields: where marks may go.
     """
     extra = _count(body) - MARKS
     out = body
-    for field in ("tools", "system", "messages"):
+    for field in fields:
         if extra > 0:
             kept, extra = _without(out.get(field), extra)
             out = {**out, field: kept}

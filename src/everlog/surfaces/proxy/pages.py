@@ -191,6 +191,7 @@ class Site:
         for name, sums in (
             ("everlog_memory_requests_total", counted.modes),
             ("everlog_prefixes_total", counted.prefixes),
+            ("everlog_degraded_total", counted.degraded),
             ("everlog_prefix_lost_bytes_total", counted.lost_bytes),
         ):
             yield from ((name, (label,), number) for label, number in sums.items())

@@ -179,7 +179,7 @@ def _on_database(
         watch=watch,
     )
 
-    builder = Builder(memory.store, compactor)
+    builder = Builder(memory.store, compactor, watch.totals)
 
     def close() -> None:
         recorder.close()

@@ -14,6 +14,7 @@ from everlog.conversation.pumping import WARM_S, memory_of
 from everlog.memory.interface import Compactor
 from everlog.pump import Options, run
 from everlog.store import Store
+from everlog.surfaces.proxy.remembering.totals import Totals
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +37,15 @@ class Due:
 class Builder:
     """Builds what prompts need. Thread-safe."""
 
-    def __init__(self, store: Store, compactor: Compactor | None) -> None:
-        """Build with a compactor; with None somebody else does it."""
+    def __init__(self, store: Store, compactor: Compactor | None, totals: Totals) -> None:
+        """Build with a compactor; with None somebody else does it. What fails is counted in `totals`."""
         self._store = store
         self._compactor = compactor
         self._due: dict[Due, None] = {}
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread: threading.Thread | None = None
-        self.failures = 0
-        """Runs that failed."""
+        self._totals = totals
 
     @property
     def summarises(self) -> bool:
@@ -99,5 +99,5 @@ class Builder:
         try:
             run(self._store, due.tenant, due.thread, memory, self._compactor, options=SPARING, stop=stop)
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
-            self.failures += 1
+            self._totals.degraded(due.tenant, "derive")
             log.warning("lines could not be built", extra={"error": type(error).__name__})

@@ -112,6 +112,8 @@ class Remembering:
             self.counts["remembered"] += 1
             return await self._asked(found, ear, way)
         self.counts[found] += 1
+        if found == "prepare":
+            self._recorder.watch.totals.degraded(asking.tenant, "prepare")
         if found == "lost":
             return _refusal(400, LOST, "previous_response_not_found")
         if found == "prepare" and protocol == "responses" and await asyncio.to_thread(_is_ours, incoming):

@@ -15,6 +15,7 @@ from everlog.memory.prompts import load
 from everlog.memory.tree.schemas import SCHEMAS
 from everlog.messages import JSON, Message
 from everlog.protocols import Format
+from everlog.protocols.anthropic.marks import capped
 from everlog.protocols.exchange import Said
 from everlog.protocols.responses import FORMAT as RESPONSES
 from everlog.protocols.shapes import Record, array, dumps, record
@@ -125,6 +126,8 @@ def body_of(client: Client, context: Context, terms: Terms, manner: Manner) -> R
         body = placed(client.protocol.name, body, told, manner.system)
     if manner.tools:
         body = with_tools(client.protocol.name, body, TOOLS)
+    if client.protocol.name == "anthropic":
+        body = capped(body, ("messages",))
     return client.protocol.repair(body)
 
 

@@ -20,6 +20,8 @@ class Counted:
     """Requests that were compared with the one before, by who broke the prefix."""
     lost_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes that had to be read anew, by who broke the prefix."""
+    degraded: Mapping[str, int] = field(default_factory=dict)
+    """Trouble of memory that a chat went on without, by where it was: prepare, derive."""
 
 
 class Totals:
@@ -38,6 +40,11 @@ class Totals:
         """Count the rounds of an answer that its client did not see."""
         with self._lock:
             self._sums[tenant, "hidden_rounds", ""] += rounds
+
+    def degraded(self, tenant: str, place: str) -> None:
+        """Count trouble that a chat goes on without."""
+        with self._lock:
+            self._sums[tenant, "degraded", place] += 1
 
     def judged(self, tenant: str, prefix: Prefix | None) -> None:
         """Count what became of a prefix; None where there was none before."""
@@ -58,4 +65,5 @@ class Totals:
             hidden_rounds=sum(found.get("hidden_rounds", Counter()).values()),
             prefixes=dict(found.get("prefixes", {})),
             lost_bytes=dict(found.get("lost_bytes", {})),
+            degraded=dict(found.get("degraded", {})),
         )
