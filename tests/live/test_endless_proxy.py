@@ -40,7 +40,7 @@ def test_two_hundred_messages_outgrow_the_window_and_the_third_stays_within_reac
 
         def ask(text: str) -> str:
             history.append({"role": "user", "content": text})
-            answer = client.chat.completions.create(model=MODEL, messages=history, max_tokens=16, temperature=0)
+            answer = client.chat.completions.create(model=MODEL, messages=history, max_tokens=24, temperature=0)
             assert answer.usage is not None
             assert answer.usage.prompt_tokens < WINDOW / 2
             words = answer.choices[0].message.content or "(nothing)"
@@ -54,7 +54,7 @@ def test_two_hundred_messages_outgrow_the_window_and_the_third_stays_within_reac
         openai.OpenAI(base_url=live_url, api_key="any", max_retries=0).chat.completions.create(
             model=MODEL,
             messages=history,
-            max_tokens=16,
+            max_tokens=24,
         )
     with everlog.open(tmp_path / "everlog.db") as home:
         [row] = home.threads()
