@@ -153,6 +153,9 @@ def test_without_a_model_for_summaries_requests_go_up_as_they_came(protocol: str
     talk, _ = asyncio.run(talked(protocol, tmp_path / "everlog.db", None))
     assert talk.bodies == talk.went
     assert len(talk.went[-1]) > 2 * bytes_for(BUDGET)
+    off = [client.header(b"x-everlog-memory-off") for client in talk.came]
+    assert off[0] == [b"below"]
+    assert off[-1] == [b"no_compactor"]
     [thread] = kept(tmp_path / "everlog.db")
     assert [text for _, text in thread.entries] == [one.text for one in talk.said[1:]]
     assert thread.epochs == ()
