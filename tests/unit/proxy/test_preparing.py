@@ -308,3 +308,14 @@ def held_rows(home):
         return found
 
     return home.store.read(home.name, read)
+
+
+@each_protocol
+def test_an_answer_from_which_something_was_taken_out_is_not_held_in_its_own_blocks(protocol):
+    async def act(talk):
+        talk.script = [Answer(text=f"It is {SECRET}.", thinking="Which fish?")]
+        await talk.ask([*LONG, ASKS])
+        assert talk.kept[0][-1] == "It is [gone]."
+        assert SECRET not in repr(held_rows(talk.proxy.home))
+
+    Talk(protocol, redactor=without_secrets).play(act)

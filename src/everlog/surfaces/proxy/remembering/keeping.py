@@ -1,12 +1,13 @@
 """What memory writes beside an exchange: what is held for the next request, what the provider counted, and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from everlog import context
 from everlog.context import Held, Status
 from everlog.conversation.alignment.values import Answer, Recorded
-from everlog.protocols.exchange import Usage
+from everlog.messages import Message
+from everlog.protocols.exchange import Said, Usage
 from everlog.protocols.plain import is_plain
 from everlog.store import Unit
 from everlog.surfaces.proxy.hidden.rounds import Rounds
@@ -20,8 +21,11 @@ from everlog.surfaces.proxy.remembering.watching import Watch
 class Kept:
     """One exchange whose request memory made."""
 
-    def __init__(self, prepared: Prepared, builder: Builder, watch: Watch) -> None:
+    def __init__(
+        self, prepared: Prepared, builder: Builder, watch: Watch, redact: Callable[[Message], Message]
+    ) -> None:
         self.prepared = prepared
+        self._redact = redact
         self._watch = watch
         self.rounds: Rounds | None = None
         self._builder = builder
@@ -61,10 +65,15 @@ class Kept:
         stops = (None, at + self._answered)  # nothing of it is an entry where nothing was said to the client
         if rounds is None or recorded is None or recorded.thread != thread or recorded.stop not in stops:
             return
-        said = rounds.said
+        said = tuple(map(self._redacted, rounds.said))
         if self._status == "answered" and (len(said) > 1 or any(one.raw and not is_plain(one.raw) for one in said)):
             held = Held(position=at, n=0, kind="reply", covers=self._answered, said=said)
             context.hold(unit, thread, prepared.terms, prepared.context, [held])
+
+    def _redacted(self, said: Said) -> Said:
+        """Return what was said as the log has it, without its blocks where they would bring back what was redacted."""
+        messages = tuple(map(self._redact, said.messages))
+        return said if messages == said.messages else Said(messages=messages)
 
     def done(self) -> None:
         """See to what the next request needs."""

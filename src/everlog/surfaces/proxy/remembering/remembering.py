@@ -164,7 +164,7 @@ class Remembering:
 
     async def _asked(self, prepared: Prepared, exchange: Exchange, way: Way) -> Coming:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
-        kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch)
+        kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch, self._recorder.redact)
         found = await self._first(prepared, kept, way)
         if isinstance(found, _Refused):
             return found
