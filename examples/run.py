@@ -32,6 +32,9 @@ EVERLOG = [sys.executable, "-m", "everlog.surfaces.cli"]
 PROBE_S = 0.5
 """How long a server of this machine may take to say which models it has."""
 
+TOY_BUDGET = "3000"
+"""What memory may take of the 8,192 tokens that the toy reads, beside what is said of memory and the turn that is open."""
+
 KNOWN = {
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "chat_completions, responses", "*"),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "anthropic", "claude-*"),
@@ -179,7 +182,8 @@ def small_model(ends: contextlib.ExitStack) -> Found:
     address = serving.stdout.readline().strip()
     if not address:
         raise EverlogError("the small model did not start; set EVERLOG_UPSTREAM=URL to use another")
-    return Found(says="a toy of 135M parameters", environment={"EVERLOG_UPSTREAM": address}, is_toy=True)
+    given = {"EVERLOG_UPSTREAM": address, "EVERLOG_BUDGET": os.environ.get("EVERLOG_BUDGET", TOY_BUDGET)}
+    return Found(says="a toy of 135M parameters", environment=given, is_toy=True)
 
 
 @contextlib.contextmanager

@@ -180,6 +180,10 @@ class Talk:
         """Whether what the other's ids name must stay closed: behind one key without users, an id is who one is."""
         return self.keys[me.name] != self.keys[other.name] or self.has_ids
 
+    def _is_anothers(self, me: Person, id_: str) -> bool:
+        """Whether an id that the proxy gave out is of an answer to somebody else."""
+        return id_.startswith("resp_evl_") and id_ not in me.responses
+
     async def _ask(self, me: Person, step: Step, sent: Sequence[Any], session: str, more: dict[str, Any]) -> None:
         table = self.table
         place = "input" if self.protocol == "responses" else "messages"
@@ -192,6 +196,9 @@ class Talk:
         table.asker, table.step, table.strange = me, step, set()
         client = await table.proxy.ask(self.protocol, json.dumps(body).encode(), headers)
         assert not table.strange, f"{me.name} was given words of another"
+        if client.status == 400 and more and self._is_anothers(me, more["previous_response_id"]):
+            assert b"previous_response_not_found" in client.body
+            return
         assert client.status == 200, client.body
         said = client.body.decode()
         assert set(WORD.findall(said)) <= me.known, f"{me.name} was answered with words of another"

@@ -18,6 +18,7 @@ everlog_degraded_total place
 everlog_held_too_long_total
 everlog_recording
 everlog_memory_requests_total mode
+everlog_memory_outcomes_total outcome
 everlog_hidden_rounds_total
 everlog_prefixes_total by
 everlog_prefix_lost_bytes_total by

@@ -38,6 +38,10 @@ def serve(
             help="tree (unless said), rolling, record or off: what is done with conversations.",
         ),
     ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", metavar="TOKENS", help="What memory may take of a prompt; 20000 unless said."),
+    ] = None,
 ) -> int:
     """Stand in front of a server of models as a proxy.
 
@@ -51,6 +55,7 @@ def serve(
     """
     here = session.of(context)
     given = {"upstream.base_url": upstream, "server.host": host, "server.port": port, "memory.mode": mode}
+    given["memory.budget_tokens"] = budget
     settings = here.settings
     found, file = asked(settings, given=given)
     server = found.proxy.server

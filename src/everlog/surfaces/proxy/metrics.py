@@ -42,6 +42,7 @@ FAMILIES = (
     Family(
         "everlog_memory_requests_total", "counter", "Requests of conversations, by their mode of memory.", ("mode",)
     ),
+    Family("everlog_memory_outcomes_total", "counter", "Requests with memory, by what it made of them.", ("outcome",)),
     Family("everlog_hidden_rounds_total", "counter", "Rounds of memory's tools that no client saw."),
     Family("everlog_prefixes_total", "counter", "Requests compared with the one before, by who broke it.", ("by",)),
     Family("everlog_prefix_lost_bytes_total", "counter", "Bytes to be read anew, by who broke the prefix.", ("by",)),

@@ -190,6 +190,7 @@ class Site:
         yield "everlog_hidden_rounds_total", (), counted.hidden_rounds
         for name, sums in (
             ("everlog_memory_requests_total", counted.modes),
+            ("everlog_memory_outcomes_total", counted.outcomes),
             ("everlog_prefixes_total", counted.prefixes),
             ("everlog_degraded_total", counted.degraded),
             ("everlog_prefix_lost_bytes_total", counted.lost_bytes),

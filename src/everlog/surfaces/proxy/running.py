@@ -225,7 +225,7 @@ def builder_of(settings: Settings) -> Compactor | None:
         said = models.compactor_settings(settings)
         return compactor_of(said.name, options=said.options, required_protocol=said.required_protocol)
     except Mistake as error:  # such as a program, which a worker runs
-        log.warning("nothing is built beside requests", extra={"error": type(error).__name__})
+        log.warning("nothing is built beside requests", extra={"error": type(error).__name__, "reason": str(error)})
         return None
 
 

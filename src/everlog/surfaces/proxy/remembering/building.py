@@ -54,7 +54,7 @@ class Builder:
 
     def kick(self, due: Due) -> None:
         """Have something built, soon."""
-        if self._compactor is None:
+        if self._compactor is None or (due.mode == "rolling" and not self.summarises):
             return
         with self._changed:
             if self._is_closing:

@@ -43,10 +43,15 @@ from everlog.surfaces.proxy.remembering.terms import (
 from everlog.surfaces.proxy.settings.options import Target
 from everlog.tokens import BYTES_PER_TOKEN
 
-Off: TypeAlias = Elsewhere | Literal["unread", "side", "below", "lost", "no_compactor", "nothing", "prepare"]
+Off: TypeAlias = (
+    Elsewhere | Literal["unread", "side", "below", "lost", "no_compactor", "no_summary", "nothing", "prepare"]
+)
 """Why memory has nothing to do with a request: it goes on at the server; it cannot be read; it is none of the conversation's;
-its history is not long enough; it goes on from an answer of ours that is no more; nobody writes summaries; it says
-nothing; or there is trouble."""
+its history is not long enough; it goes on from an answer of ours that is no more; nobody writes summaries; there
+is none yet of what would be left out; it says nothing; or there is trouble."""
+
+GRACE = 2
+"""Up to how many times its threshold a history goes up as it came while there is no summary yet of what would be left out."""
 
 NEAR = 1, 2
 """From which share of the threshold on lines are built: they are there when it is passed."""
@@ -142,7 +147,14 @@ class Preparing:
             asking = replace(asking, mode="tree")  # no server knows what it goes on from
         wire = Wire.of(heard.history, self._redact)
         asked = ask(self._store, asking.tenant, request, presence, wire)
-        return "nothing" if asked is None else self._prepared(heard, asking, asked, wire, model)
+        if asked is None:
+            return "nothing"
+        prepared = self._prepared(heard, asking, asked, wire, model)
+        is_short = size <= GRACE * most and not is_here
+        if prepared.context.hidden and mode == "rolling" and is_short:
+            self._builder.kick(prepared.due)
+            return "no_summary"
+        return prepared
 
     def _prepared(self, heard: Heard, asking: Asking, asked: Asked, wire: Wire, model: Model) -> Prepared:
         is_past = heard.presence.shown > asked.count

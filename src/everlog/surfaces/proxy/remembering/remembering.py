@@ -5,7 +5,6 @@ memory's own tools are answered on the way back. It fails open: whatever goes wr
 import asyncio
 import logging
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -76,8 +75,6 @@ class Remembering:
 
     def __init__(self, recorder: Recorder, builder: Builder, options: Options) -> None:
         """Begin, beside a recorder."""
-        self.counts: Counter[str] = Counter()
-        """Requests by what memory made of them: `remembered`, or why nothing; and what was mended."""
         self._recorder = recorder
         self._builder = builder
         self._options = options
@@ -85,6 +82,10 @@ class Remembering:
         self._preparing = Preparing(
             recorder.store, builder, self._learned, redact=recorder.redact, tools=options.memory_tools
         )
+
+    def _count(self, tenant: str, outcome: str) -> None:
+        """Count a request by what memory made of it: `remembered`, or why nothing; and what was mended."""
+        self._recorder.watch.totals.came(tenant, outcome)
 
     def wanted(self, incoming: Incoming, principal: Principal) -> Wanted:
         """Return what is wanted of memory for a request."""
@@ -109,9 +110,9 @@ class Remembering:
         tells = Controls.of(incoming.headers).tells
         found = await self._prepared(ear, asking, tells=tells)
         if isinstance(found, Prepared):
-            self.counts["remembered"] += 1
+            self._count(principal.tenant, "remembered")
             return await self._asked(found, ear, way)
-        self.counts[found] += 1
+        self._count(principal.tenant, found)
         if found == "prepare":
             self._recorder.watch.totals.degraded(asking.tenant, "prepare")
         if found == "lost":
@@ -206,7 +207,7 @@ class Remembering:
                 kept.end(is_refused=True)
                 return _Refused(coming.status, of_another(heard(coming)), data)
             tried.add(other.reason)
-            self.counts[f"mended_{other.reason}"] += 1
+            self._count(prepared.asking.tenant, f"mended_{other.reason}")
             if other.reason == "too_long":
                 prepared = await self._shorter(prepared)
                 kept.prepared, body = prepared, prepared.body

@@ -14,6 +14,8 @@ class Counted:
 
     modes: Mapping[str, int] = field(default_factory=dict)
     """Requests, by the mode of memory that they had."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """Those with memory, by what it made of them: `remembered`, or why it made nothing; and what was mended."""
     hidden_rounds: int = 0
     """Rounds of memory's tools that no client saw."""
     prefixes: Mapping[str, int] = field(default_factory=dict)
@@ -35,6 +37,11 @@ class Totals:
         """Count a request."""
         with self._lock:
             self._sums[tenant, "modes", mode] += 1
+
+    def came(self, tenant: str, outcome: str) -> None:
+        """Count a request in a mode with memory by what came of it."""
+        with self._lock:
+            self._sums[tenant, "outcomes", outcome] += 1
 
     def hid(self, tenant: str, rounds: int) -> None:
         """Count the rounds of an answer that its client did not see."""
@@ -62,6 +69,7 @@ class Totals:
                     found.setdefault(kind, Counter())[name] += number
         return Counted(
             modes=dict(found.get("modes", {})),
+            outcomes=dict(found.get("outcomes", {})),
             hidden_rounds=sum(found.get("hidden_rounds", Counter()).values()),
             prefixes=dict(found.get("prefixes", {})),
             lost_bytes=dict(found.get("lost_bytes", {})),

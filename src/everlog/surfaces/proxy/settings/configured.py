@@ -26,6 +26,7 @@ VARIABLES = {
     "EVERLOG_UPSTREAM": ("upstream", "base_url"),
     "EVERLOG_UPSTREAM_KEY": ("upstream", "api_key"),
     "EVERLOG_MODE": ("memory", "mode"),
+    "EVERLOG_BUDGET": ("memory", "budget_tokens"),
 }
 """What the environment may say of the proxy."""
 
@@ -34,6 +35,7 @@ OPTIONS = {
     "server.host": "--host",
     "server.port": "--port",
     "memory.mode": "--mode",
+    "memory.budget_tokens": "--budget",
 }
 """What `everlog serve` may be told of it."""
 
