@@ -91,6 +91,26 @@ def test_a_talk_goes_on_before_a_model_that_refuses_and_that_is_remembered(stage
     assert not [who for who in broken if who.startswith(("memory", "caller"))]
 
 
+@pytest.mark.parametrize("protocol", sorted(PATHS))
+def test_a_window_that_nobody_knows_is_found_when_a_talk_outgrows_it(stage: Stage, proxy: Proxy, protocol: str):
+    refused = 0
+
+    def model(received: Received) -> Answer | Refused:
+        nonlocal refused
+        if len(received.raw) > LIMIT:
+            refused += 1
+            return Refused(status=400, message="This model's maximum context length is 1600 tokens.")
+        return Answer(text=f"Answer. {WORDS}")
+
+    stage.play(model)
+    heads = talk(proxy, protocol, X_Everlog_Budget="20000")
+    assert refused == 1
+    assert len(stage.upstream.requests) == TURNS + 1
+    told = [head.get("x-everlog-memory-off") for head in heads]
+    assert told.index(None) > 2
+    assert set(told[told.index(None) :]) == {None}
+
+
 def test_what_a_model_takes_no_system_message_for_begins_what_the_user_shows(stage: Stage, proxy: Proxy):
     refused = 0
 

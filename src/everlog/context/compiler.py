@@ -12,7 +12,7 @@ from everlog.context.keepers import Folded, Seen
 from everlog.context.marks import marked
 from everlog.context.opening import divide
 from everlog.context.past import PAIR_BYTES
-from everlog.context.pieces import Shape, clipped_held
+from everlog.context.pieces import Shape, clipped_held, size_of
 from everlog.context.reading import Reading
 from everlog.context.rounds import Round
 from everlog.context.turning import Facts, looks, reason_to_turn, turns_when
@@ -119,9 +119,9 @@ def _opened(reading: Reading, before: Draft | None, reason: Reason) -> Compiled:
     old = None if before is None else before.epoch
     rate = budgets.learned(old)
     budget = budgets.at_opening(terms.consumer, rate, old, reason=reason, turn=reading.turn)
-    if before is not None:
-        budget = min(budget, _window_room(reading, before, rate))
     whole = row.next if terms.open_at is None else terms.open_at
+    room = _first_room(reading, rate, whole) if before is None else _window_room(reading, before, rate)
+    budget = min(budget, room)
     shape = Shape(whole=whole, clip=budget // 8, tools=terms.tools)
     entries = reading.newest_entries(budget, shape) if before is None else before.entries
     folded = _folded(reading, before, entries, reason, budget=budget, whole=whole)
@@ -259,6 +259,15 @@ def _is_same(old: Epoch, new: Epoch) -> bool:
 
 def _head_bytes(reading: Reading) -> int:
     return sum(map(weigh, reading.terms.head.instructions)) + len(reading.terms.head.tools)
+
+
+def _first_room(reading: Reading, rate: Rate, open_at: int) -> int:
+    """Return the bytes that the model's window leaves to memory where nothing was compiled before."""
+    if reading.terms.window_tokens is None:
+        return budgets.in_window(None, rate, head=0, open_turn=0)
+    entries = reading.entries(open_at) if open_at < reading.row.next else ()
+    open_turn = sum(size_of(entry, Shape(whole=open_at, clip=0)) for entry in entries)
+    return budgets.in_window(reading.terms.window_tokens, rate, head=_head_bytes(reading), open_turn=open_turn)
 
 
 def _window_room(reading: Reading, draft: Draft, rate: Rate) -> int:

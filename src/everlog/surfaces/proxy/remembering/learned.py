@@ -17,6 +17,7 @@ class Learned:
         self._most = most
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, ...], frozenset[Reason]] = OrderedDict()
+        self._windows: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def of(self, upstream: str, model: str, thread: str) -> frozenset[Reason]:
         """Return what this model refuses, and what it refused of this thread."""
@@ -32,6 +33,19 @@ class Learned:
             self._known[key] = self._of(key) | {reason}
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
+
+    def outgrew(self, upstream: str, model: str, tokens: int) -> None:
+        """Remember that a model takes in so many tokens at most, of four bytes each."""
+        with self._lock:
+            known = self._windows.pop((upstream, model), tokens)
+            self._windows[upstream, model] = min(known, tokens)
+            while len(self._windows) > self._most:
+                self._windows.popitem(last=False)
+
+    def window(self, upstream: str, model: str) -> int | None:
+        """Return the most tokens that a model takes in; None where it took all so far."""
+        with self._lock:
+            return self._windows.get((upstream, model))
 
     def _of(self, key: tuple[str, ...]) -> frozenset[Reason]:
         found = self._known.get(key)

@@ -142,8 +142,12 @@ def mended(protocol: str, body: Record, status: int | None, fault: Fault) -> Men
             found = _tried(protocol, body, one.tried) if one.words.search(said) else None
             if found is not None:
                 return found
-    error = refusal(status, fault, headers={}, now=EPOCH, provider="", model="")
-    return Mended(body=body, reason="too_long") if isinstance(error, ContextTooLong) else None
+    return Mended(body=body, reason="too_long") if is_too_long(status, fault) else None
+
+
+def is_too_long(status: int | None, fault: Fault) -> bool:
+    """Whether an error says that a request is more than its model takes in."""
+    return isinstance(refusal(status, fault, headers={}, now=EPOCH, provider="", model=""), ContextTooLong)
 
 
 def _tried(protocol: str, body: Record, reasons: Sequence[Reason]) -> Mended | None:

@@ -35,7 +35,7 @@ from everlog.surfaces.proxy.remembering.answering import Streamed, unstreamed
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.keeping import Kept
 from everlog.surfaces.proxy.remembering.learned import Learned
-from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, mended
+from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, is_too_long, mended
 from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
 from everlog.surfaces.proxy.remembering.stateless import Elsewhere, is_ours
@@ -50,6 +50,9 @@ PREPARE_S = 5.0
 
 TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
+
+TOO_LONG = frozenset({400, 413, 422, 500})
+"""Statuses with which servers refuse what is longer than a model takes in."""
 
 _ALL = 1 << 30
 """Memory writes all messages of what it sends; what is the caller's among them is held as it was sent first."""
@@ -121,7 +124,31 @@ class Remembering:
             return _refusal(503, CONVERSATION_AWAY, "conversation_unavailable")
         if tells or found in get_args(Elsewhere):
             ear.headers = (*ear.headers, (OFF, found.encode()))
-        return await way.send()
+        return await self._unshortened(ear, asking, way) if found == "below" else await way.send()
+
+    async def _unshortened(self, exchange: Exchange, asking: Asking, way: Way) -> Coming:
+        """Send a request as it came; where that is more than the model takes in, as if its history had outgrown the budget."""
+        coming = await way.send()
+        if coming.status not in TOO_LONG:
+            return coming
+        try:
+            data = await whole(coming)
+        finally:
+            coming.close()
+        refused = Whole(coming.status, of_another(heard(coming)), data)
+        fault = fault_in(asking.protocol.name, record(loads(data.decode("utf-8", "replace"))))
+        if fault is None or not is_too_long(coming.status, fault):
+            return refused
+        known = await exchange.found()
+        if known is None:
+            return refused
+        await asyncio.to_thread(self._preparing.outgrew, known, asking)
+        found = await self._prepared(exchange, asking, tells=False)
+        if not isinstance(found, Prepared):
+            return refused
+        self._count(asking.tenant, "remembered")
+        exchange.headers = tuple(one for one in exchange.headers if one[0] != OFF)
+        return await self._asked(found, exchange, way)
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
         standing = self._recorder.standing
