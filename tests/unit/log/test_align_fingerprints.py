@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from everlog.log.fingerprints import BLANK, ERASED, GENESIS, Fingerprints, leading, prints, quoted
+from everlog.log.fingerprints import BLANK, ERASED, GENESIS, QUOTING_BYTES, Fingerprints, leading, prints, quoted
 from everlog.messages import JSON, Call, Media, Message, Result, Unknown
 
 SECRET = b"what makes messages the same...."
@@ -233,3 +233,10 @@ def test_a_quotation_is_found_wherever_it_is_cut_from_the_reply():
         run = reply[offset : offset + 200]
         assert quoted([before + run + after], [reply]) == 0
         assert quoted([before + run[:199] + after], [reply]) is None
+
+
+def test_a_quote_is_looked_for_at_the_beginning_of_a_history_only():
+    file = "0123456789abcdef" * (QUOTING_BYTES // 16)
+    assert quoted([f"Summary: {REPLY}", file], [REPLY]) == 0
+    assert quoted([file[:5000], f"Summary: {REPLY}"], [REPLY]) == 1
+    assert quoted([file, f"Summary: {REPLY}"], [REPLY]) is None
