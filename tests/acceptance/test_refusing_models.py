@@ -10,6 +10,7 @@ import pytest
 
 from everlog.protocols import FORMATS
 from everlog.protocols.shapes import array, record
+from everlog.protocols.sse import Frames
 from everlog.testing.upstream import Answer, Received, Refused
 from tests.acceptance.cli import Everlog
 from tests.acceptance.proxies import Proxy, Stage, serving
@@ -36,7 +37,9 @@ def proxy(stage: Stage, everlog: Everlog, quick: Quick) -> Iterator[Proxy]:
         yield proxy
 
 
-def talk(proxy: Proxy, protocol: str, *, instructions: Any = "Be brief.", **more: str) -> list[dict[str, str]]:
+def talk(
+    proxy: Proxy, protocol: str, *, instructions: Any = "Be brief.", stream: bool = False, **more: str
+) -> list[dict[str, str]]:
     """Talk for some turns, and return the headers of the answers."""
     said: list[dict[str, str]] = []
     heads = []
@@ -48,13 +51,23 @@ def talk(proxy: Proxy, protocol: str, *, instructions: Any = "Be brief.", **more
             "responses": {"instructions": told, "input": said, "store": False},
             "anthropic": {"system": told, "max_tokens": 100, "messages": said},
         }
-        body = {"model": "m-1", **forms[protocol]}
+        body = {"model": "m-1", "stream": stream, **forms[protocol]}
         status, headers, answer = ask(proxy, "POST", PATHS[protocol], json.dumps(body).encode(), **HEADERS | more)
         assert status == 200, answer
-        text = FORMATS[protocol].parse_reply(json.loads(answer)).text
+        text = _read(protocol, answer, stream=stream)
         said.append({"role": "assistant", "content": text})
         heads.append(headers)
     return heads
+
+
+def _read(protocol: str, answer: bytes, *, stream: bool) -> str:
+    if not stream:
+        return FORMATS[protocol].parse_reply(json.loads(answer)).text
+    heard = FORMATS[protocol].stream()
+    for event in Frames().feed(answer):
+        heard.feed(event)
+    assert heard.fault is None
+    return heard.reply().text
 
 
 def roles(received: Received) -> list[str]:
@@ -89,6 +102,29 @@ def test_a_talk_goes_on_before_a_model_that_refuses_and_that_is_remembered(stage
     broken = json.loads(ask(proxy, "GET", "/everlog/v1/stats")[2])["since_start"]["prefixes"]
     assert ("epoch:estimate" in broken) == (refuses is refuses_long)
     assert not [who for who in broken if who.startswith(("memory", "caller"))]
+
+
+@pytest.mark.parametrize("protocol", sorted(PATHS))
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_what_memory_shows_is_less_where_a_model_cannot_go_on_behind_it(
+    stage: Stage, proxy: Proxy, protocol: str, stream: bool
+):
+    called, refused = 0, 0
+
+    def model(received: Received) -> Answer | Refused:
+        nonlocal called, refused
+        said = received.raw.decode()
+        if "mem_1" in said and "answer now" not in said:
+            refused += 1
+            return Refused(status=400, message="This model's maximum context length is 1600 tokens.")
+        if received.body.get("tools") and "mem_1" not in said:
+            called += 1
+            return Answer(calls=(("mem_1", "everlog_zoom", {"id": 0, "n": 1}),))
+        return Answer(text=f"Answer. {WORDS}")
+
+    stage.play(model)
+    talk(proxy, protocol, stream=stream)
+    assert refused == called > 0
 
 
 @pytest.mark.parametrize("protocol", sorted(PATHS))

@@ -6,7 +6,7 @@ the history that the upstream is shown next time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Literal
 
@@ -22,7 +22,7 @@ from everlog.surfaces.proxy.hidden.blocks import MessageTeller
 from everlog.surfaces.proxy.hidden.chunks import ChunkTeller, identified
 from everlog.surfaces.proxy.hidden.items import ResponseTeller, changed
 from everlog.surfaces.proxy.hidden.offering import NAMES, tool_names
-from everlog.surfaces.proxy.hidden.refusing import Refusing
+from everlog.surfaces.proxy.hidden.refusing import LIMIT, NOT_NOW, Refusing
 from everlog.surfaces.proxy.hidden.telling import Ending, Failing, Teller
 from everlog.surfaces.proxy.translation.translating import BEGUN, BROKE_OFF, UNREADABLE, classed
 
@@ -203,13 +203,31 @@ class Rounds:
         self._held.append(Said(messages=tuple(map(_result, last.ours, texts))))
         if self.ended().is_final:
             return
+        self._ask()
+        self._stream = self._protocol.stream()
+        self._whole = self._ended = None
+        self._teller.begin()
+
+    def shorten(self) -> bool:
+        """Answer the calls of the last round by the limit, since their results were too long for the model to go on.
+
+        Returns False if that is what they were answered.
+        """
+        said = self._held[-1]
+        limit = NOT_NOW if waits_for_call(self._body) else LIMIT
+        shorter = replace(said, messages=tuple(replace(one, text=limit) for one in said.messages))
+        if shorter == said:
+            return False
+        self._held[-1], self._is_limited = shorter, True
+        self._ask()
+        return True
+
+    def _ask(self) -> None:
+        """Make the request of the next round."""
         choice: Choice = "as it is"
         if self._is_limited:
             choice = "client's" if waits_for_call(self._body) else "none"
         self._asked = later(self._protocol, self._body, self._held, self._output(), choice, self._is_ours)
-        self._stream = self._protocol.stream()
-        self._whole = self._ended = None
-        self._teller.begin()
 
     def finish(self) -> bytes:
         """Return the end of the answer, which was withheld until it was known for the end."""

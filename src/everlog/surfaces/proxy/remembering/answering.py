@@ -18,7 +18,7 @@ from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import Way
 from everlog.surfaces.proxy.relay.reading import Whole, decoded, decoder_of, heard, of_another, whole
 from everlog.surfaces.proxy.relay.upstream import Coming
-from everlog.surfaces.proxy.remembering.mending import fault_in
+from everlog.surfaces.proxy.remembering.mending import fault_in, is_too_long
 
 BURST = 64
 """Events that are worked through before others have their turn; 5 ms of them at most."""
@@ -36,7 +36,7 @@ ROUNDS = b"x-everlog-rounds"
 """The header that says how many requests an answer took."""
 
 
-async def unstreamed(first: Coming, rounds: Rounds, run: Run, way: Way) -> Whole:
+async def unstreamed(first: Coming, protocol: Format, rounds: Rounds, run: Run, way: Way) -> Whole:
     """Return an answer that is not streamed, with all its rounds.
 
     Raises:
@@ -61,10 +61,25 @@ async def unstreamed(first: Coming, rounds: Rounds, run: Run, way: Way) -> Whole
         if ended.is_final:
             said = await asyncio.to_thread(lambda: encoded(rounds.body()))
             return Whole(status, (*of_another(headers), (ROUNDS, b"%d" % rounds.rounds)), said)
-        coming = await _next(rounds, way)
+        coming = await _next(protocol, rounds, way)
 
 
-async def _next(rounds: Rounds, way: Way) -> Coming:
+async def _next(protocol: Format, rounds: Rounds, way: Way) -> Coming:
+    """Ask for the next round: once more, with less, where what memory's tools said is too long for the model."""
+    coming = await _sent(rounds, way)
+    if coming.status < 400:
+        return coming
+    try:
+        data = await whole(coming)
+    finally:
+        coming.close()
+    fault = fault_in(protocol.name, record(loads(data.decode("utf-8", "replace"))))
+    if fault is not None and is_too_long(coming.status, fault) and rounds.shorten():
+        return await _sent(rounds, way)
+    return Whole(coming.status, of_another(heard(coming)), data)
+
+
+async def _sent(rounds: Rounds, way: Way) -> Coming:
     return await way.send(await asyncio.to_thread(lambda: encoded(rounds.request())))
 
 
@@ -166,7 +181,7 @@ class Streamed:
         """Run tools, and ask again if the answer does not end here."""
         self._coming.close()
         self._rounds.answer(await self._run(calls))
-        return None if is_final else await _next(self._rounds, self._way)
+        return None if is_final else await _next(self._protocol, self._rounds, self._way)
 
     async def _begun(self, work: "asyncio.Task[Coming | None]") -> bytes | None:
         """Take the next round's answer; return the end of all where there is none, or the upstream refuses it."""

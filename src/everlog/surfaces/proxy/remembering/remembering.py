@@ -202,7 +202,7 @@ class Remembering:
         if is_event_stream(heard(found)):
             return Streamed(found, prepared.asking.protocol, rounds, run, way, kept.end)
         try:
-            answer = await unstreamed(found, rounds, run, way)
+            answer = await unstreamed(found, prepared.asking.protocol, rounds, run, way)
         except ProviderTrouble:
             kept.end(is_refused=True)
             raise
