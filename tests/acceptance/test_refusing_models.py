@@ -147,6 +147,26 @@ def test_a_window_that_nobody_knows_is_found_when_a_talk_outgrows_it(stage: Stag
     assert set(told[told.index(None) :]) == {None}
 
 
+@pytest.mark.parametrize("protocol", sorted(PATHS))
+def test_who_asks_for_too_long_an_answer_takes_memory_from_nobody(stage: Stage, proxy: Proxy, protocol: str):
+    def model(received: Received) -> Answer | Refused:
+        if any(received.body.get(name, 0) > 8_000 for name in ("max_tokens", "max_output_tokens")):
+            return Refused(status=400, message="This model's maximum context length is 8192 tokens, you want 9000.")
+        return Answer(text=f"Answer. {WORDS}")
+
+    stage.play(model)
+    said = {"role": "user", "content": WORDS}
+    most = {"responses": "max_output_tokens"}.get(protocol, "max_tokens")
+    body = {"model": "m-1", "input" if protocol == "responses" else "messages": [said], most: 9_000}
+    status, headers, _ = ask(proxy, "POST", PATHS[protocol], json.dumps(body).encode(), **HEADERS)
+    assert (status, headers.get("x-everlog-degraded")) == (400, None)
+    heads = talk(proxy, protocol)
+    told = [head.get("x-everlog-memory-off") for head in heads]
+    assert told.index(None) > 2
+    assert set(told[told.index(None) :]) == {None}
+    assert not [head for head in heads if "x-everlog-degraded" in head]
+
+
 def test_what_a_model_takes_no_system_message_for_begins_what_the_user_shows(stage: Stage, proxy: Proxy):
     refused = 0
 

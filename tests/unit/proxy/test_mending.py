@@ -491,6 +491,16 @@ def test_no_more_is_remembered_than_there_is_room_for():
     assert [bool(learned.of("up", model, "t")) for model in ("a", "b", "c")] == [False, True, True]
 
 
+def test_a_window_is_known_by_the_least_that_was_too_much_and_as_many_as_there_is_room_for():
+    learned = Learned(most=2)
+    for tokens in (900, 1200, 800):
+        learned.outgrew("up", "a", tokens)
+    assert (learned.window("up", "a"), learned.window("other", "a")) == (800, None)
+    learned.outgrew("up", "b", 500)
+    learned.outgrew("up", "c", 500)
+    assert [learned.window("up", model) for model in ("a", "b", "c")] == [None, 500, 500]
+
+
 def test_many_threads_learn_at_once():
     learned = Learned(most=50)
 

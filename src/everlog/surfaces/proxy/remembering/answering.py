@@ -69,14 +69,24 @@ async def _next(protocol: Format, rounds: Rounds, way: Way) -> Coming:
     coming = await _sent(rounds, way)
     if coming.status < 400:
         return coming
+    refused, fault = await refused_with(protocol, coming)
+    if fault is not None and is_too_long(coming.status, fault) and rounds.shorten():
+        return await _sent(rounds, way)
+    return refused
+
+
+async def refused_with(protocol: Format, coming: Coming) -> tuple[Whole, Fault | None]:
+    """Return what an upstream refuses a request with, and the error in it.
+
+    Raises:
+        ProviderTrouble: it cannot be read.
+    """
     try:
         data = await whole(coming)
     finally:
         coming.close()
     fault = fault_in(protocol.name, record(loads(data.decode("utf-8", "replace"))))
-    if fault is not None and is_too_long(coming.status, fault) and rounds.shorten():
-        return await _sent(rounds, way)
-    return Whole(coming.status, of_another(heard(coming)), data)
+    return Whole(coming.status, of_another(heard(coming)), data), fault
 
 
 async def _sent(rounds: Rounds, way: Way) -> Coming:

@@ -20,7 +20,7 @@ from everlog.errors import UnknownModel
 from everlog.messages import Message
 from everlog.protocols import Format
 from everlog.protocols.responses import FORMAT as RESPONSES
-from everlog.protocols.shapes import Record, dumps
+from everlog.protocols.shapes import Record
 from everlog.registry import Model, builtin
 from everlog.store import Store, Unit
 from everlog.surfaces.proxy.hidden.offering import offers
@@ -41,7 +41,7 @@ from everlog.surfaces.proxy.remembering.terms import (
     terms_of,
 )
 from everlog.surfaces.proxy.settings.options import Target
-from everlog.tokens import BYTES_PER_TOKEN, size_bytes
+from everlog.tokens import BYTES_PER_TOKEN
 
 Off: TypeAlias = (
     Elsewhere | Literal["unread", "side", "below", "lost", "no_compactor", "no_summary", "nothing", "prepare"]
@@ -52,9 +52,6 @@ is none yet of what would be left out; it says nothing; or there is trouble."""
 
 GRACE = 2
 """Up to how many times its threshold a history goes up as it came while there is no summary yet of what would be left out."""
-
-SURE = 3, 4
-"""The share of what a model did not take in that it is taken to take in: tokens are estimated, and quotes count too."""
 
 NEAR = 1, 2
 """From which share of the threshold on lines are built: they are there when it is passed."""
@@ -69,6 +66,8 @@ class Asking:
     target: Target
     mode: Mode
     budget_tokens: int
+    window_tokens: int | None = None
+    """What its model is tried with, since it did not take in more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +135,7 @@ class Preparing:
             is_here = is_held_here(heard.body)
         size = sum(map(weigh_message, request.messages[len(request.messages) - presence.shown :]))
         mode = asking.mode
-        model = self._model(asking.target, request.model)
+        model = self._model(asking, request.model)
         look = partial(_grown, placed=placed, size=size, shown=presence.shown, mode=mode)
         grown = self._store.read(asking.tenant, look)
         most = threshold_tokens(asking.budget_tokens, model) * BYTES_PER_TOKEN
@@ -239,19 +238,11 @@ class Preparing:
             marking="none" if "marks" in known else marking_of(client.protocol, provider_of(target), model),
         )
 
-    def outgrew(self, heard: Heard, asking: Asking) -> None:
-        """Remember that a request was more than its model takes in."""
-        model = self._model(asking.target, heard.request.model)
-        tokens = size_bytes(dumps(heard.body)) // BYTES_PER_TOKEN
-        self._learned.outgrew(asking.target.name, model.id, tokens * SURE[0] // SURE[1])
-
-    def _model(self, target: Target, name: str | None) -> Model:
+    def _model(self, asking: Asking, name: str | None) -> Model:
         """Return what is known of a model at an upstream, with the window that it was found to have."""
-        model = _model(target, name)
-        window = self._learned.window(target.name, model.id)
-        if window is None or window >= (model.context_tokens or window + 1):
-            return model
-        return replace(model, context_tokens=window, input_tokens=None)
+        model = _model(asking.target, name)
+        found = (asking.window_tokens, self._learned.window(asking.target.name, model.id), model.context_tokens)
+        return replace(model, context_tokens=min((one for one in found if one is not None), default=None))
 
     def _known(self, asking: Asking, asked: Asked, model: Model) -> frozenset[Reason]:
         """Return what the model is known to refuse."""

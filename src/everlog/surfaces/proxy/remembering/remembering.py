@@ -6,18 +6,19 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import get_args
 
 from everlog.access import Principal
 from everlog.conversation.recording.trouble import PASSES
-from everlog.errors import ProviderTrouble, StoreUnavailable
+from everlog.errors import ContextTooLong, ProviderTrouble, StoreUnavailable
 from everlog.memory.tree import Tools
 from everlog.messages import Call
 from everlog.protocols import FORMATS
 from everlog.protocols.answering import Stamp
-from everlog.protocols.shapes import Record, encoded, loads, record
+from everlog.protocols.shapes import Record, encoded, loads
 from everlog.surfaces.proxy.faults import fault
 from everlog.surfaces.proxy.hidden.rounds import Rounds
 from everlog.surfaces.proxy.incoming import Headers, Incoming
@@ -28,18 +29,19 @@ from everlog.surfaces.proxy.recording.recorder import Recorder
 from everlog.surfaces.proxy.relay.encodings import readable
 from everlog.surfaces.proxy.relay.headers import is_event_stream
 from everlog.surfaces.proxy.relay.hearing import DEGRADED, Ear, Way
-from everlog.surfaces.proxy.relay.reading import Whole, heard, of_another, whole
+from everlog.surfaces.proxy.relay.reading import Whole, heard
 from everlog.surfaces.proxy.relay.upstream import Coming
 from everlog.surfaces.proxy.relay.upstreams import provider_of
-from everlog.surfaces.proxy.remembering.answering import Streamed, unstreamed
+from everlog.surfaces.proxy.remembering.answering import Streamed, refused_with, unstreamed
 from everlog.surfaces.proxy.remembering.building import Builder
 from everlog.surfaces.proxy.remembering.keeping import Kept
 from everlog.surfaces.proxy.remembering.learned import Learned
-from everlog.surfaces.proxy.remembering.mending import Reason, fault_in, is_too_long, mended
+from everlog.surfaces.proxy.remembering.mending import Reason, is_too_long, mended
 from everlog.surfaces.proxy.remembering.prefixes import Prefix
 from everlog.surfaces.proxy.remembering.preparing import Asking, Off, Prepared, Preparing
 from everlog.surfaces.proxy.remembering.stateless import Elsewhere, is_ours
 from everlog.surfaces.proxy.remembering.steadiness import as_read
+from everlog.surfaces.proxy.remembering.terms import answer_tokens, window_below
 from everlog.surfaces.proxy.remembering.wanted import Wanted, wanted
 from everlog.surfaces.proxy.settings.options import Options, Target
 
@@ -67,10 +69,6 @@ LOST = (
 )
 CONVERSATION_AWAY = "What this goes on from cannot be looked up now. Send the whole of it, or try again in a moment."
 AWAY = "The memory cannot be read at this moment. Say so if the answer depends on it."
-
-
-class _Refused(Whole):
-    """What an upstream refuses a request with."""
 
 
 class Remembering:
@@ -131,24 +129,23 @@ class Remembering:
         coming = await way.send()
         if coming.status not in TOO_LONG:
             return coming
-        try:
-            data = await whole(coming)
-        finally:
-            coming.close()
-        refused = Whole(coming.status, of_another(heard(coming)), data)
-        fault = fault_in(asking.protocol.name, record(loads(data.decode("utf-8", "replace"))))
+        refused, fault = await refused_with(asking.protocol, coming)
         if fault is None or not is_too_long(coming.status, fault):
             return refused
         known = await exchange.found()
         if known is None:
             return refused
-        await asyncio.to_thread(self._preparing.outgrew, known, asking)
-        found = await self._prepared(exchange, asking, tells=False)
+        window = await asyncio.to_thread(window_below, known.body)
+        found = await self._prepared(exchange, replace(asking, window_tokens=window), tells=False)
         if not isinstance(found, Prepared):
             return refused
         self._count(asking.tenant, "remembered")
         exchange.headers = tuple(one for one in exchange.headers if one[0] != OFF)
-        return await self._asked(found, exchange, way)
+        answer = await self._asked(found, exchange, way)
+        if answer.status < 400:
+            both = window + (answer_tokens(known.body) or 0)
+            self._learned.outgrew(asking.target.name, found.model.id, both)
+        return answer
 
     async def _prepared(self, exchange: Exchange, asking: Asking, *, tells: bool) -> Prepared | Off:
         standing = self._recorder.standing
@@ -164,6 +161,8 @@ class Remembering:
                 act = partial(self._made, known, asking, threads.earlier())
                 found, prefix = await asyncio.shield(asyncio.wrap_future(threads.begin(act)))
         except Exception as error:  # noqa: BLE001 -- memory trouble never breaks a chat; it is counted
+            if asking.window_tokens is not None and isinstance(error, ContextTooLong):
+                return "below"
             if isinstance(error, TimeoutError | StoreUnavailable):
                 standing.doubt()
             log.warning("a request goes up without its memory", extra={"error": type(error).__name__})
@@ -194,7 +193,7 @@ class Remembering:
         """Send what was prepared, mended where the upstream refuses it, and return the answer."""
         kept = exchange.beside = Kept(prepared, self._builder, self._recorder.watch, self._recorder.redact)
         found = await self._first(prepared, kept, way)
-        if isinstance(found, _Refused):
+        if found.status >= 400:
             return found
         rounds = kept.rounds
         assert rounds is not None
@@ -224,15 +223,11 @@ class Remembering:
                 for reason in tried:
                     self._learned.note(prepared.asking.target.name, prepared.model.id, prepared.asked.thread, reason)
                 return coming
-            try:
-                data = await whole(coming)
-            finally:
-                coming.close()
-            fault = fault_in(protocol.name, record(loads(data.decode("utf-8", "replace"))))
+            refused, fault = await refused_with(protocol, coming)
             other = None if fault is None else mended(protocol.name, body, coming.status, fault)
             if other is None or other.reason in tried or len(tried) == TRIES:
                 kept.end(is_refused=True)
-                return _Refused(coming.status, of_another(heard(coming)), data)
+                return refused
             tried.add(other.reason)
             self._count(prepared.asking.tenant, f"mended_{other.reason}")
             if other.reason == "too_long":

@@ -24,10 +24,13 @@ from everlog.surfaces.proxy.hidden.offering import with_tools
 from everlog.surfaces.proxy.recording.profiles.blocks import LEFT_OUT
 from everlog.surfaces.proxy.remembering.standing_words import System, placed
 from everlog.surfaces.proxy.remembering.stateless import stateless
-from everlog.tokens import utf8
+from everlog.tokens import BYTES_PER_TOKEN, size_bytes, utf8
 
 FORM = "1"
 """Changes when the same parts make other bytes."""
+
+SURE = 3, 4
+"""The share of what a model did not take in that it is taken to take in: tokens are estimated, and quotes count too."""
 
 TOOLS: tuple[Mapping[str, JSON], ...] = tuple(SCHEMAS[name] for name in ("zoom", "read", "date"))
 
@@ -149,10 +152,19 @@ def window_of(model: Model, body: Record) -> int | None:
     """Return the tokens that a model takes in beside its answer; None where nobody knows."""
     known = [model.input_tokens] if model.input_tokens else []
     if model.context_tokens:
-        stated = next((n for name in _LIMITS if type(n := body.get(name)) is int), None)
-        answer = stated or model.output_tokens or 0
+        answer = answer_tokens(body) or model.output_tokens or 0
         known.append(model.context_tokens - min(answer, model.context_tokens // 2))
     return min(known, default=None)
+
+
+def window_below(body: Record) -> int:
+    """Return the tokens that a model is tried with that did not take in a request."""
+    return size_bytes(dumps(body)) // BYTES_PER_TOKEN * SURE[0] // SURE[1]
+
+
+def answer_tokens(body: Record) -> int | None:
+    """Return how many tokens of an answer a client asks for at most; None where it does not say."""
+    return next((n for name in _LIMITS if type(n := body.get(name)) is int), None)
 
 
 _LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
