@@ -1,6 +1,7 @@
 """`everlog serve`: the proxy, until it is stopped."""
 
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ from everlog.surfaces import opening
 from everlog.surfaces.cli import session
 from everlog.surfaces.cli.console import line
 from everlog.surfaces.cli.output import document
-from everlog.surfaces.cli.startup import started
+from everlog.surfaces.cli.startup import Startup, started
 from everlog.surfaces.proxy import lines
 from everlog.surfaces.proxy.running import asked, builder_of, running
 from everlog.surfaces.proxy.serving import listen
@@ -67,18 +68,19 @@ def serve(
         app = running(found, lambda: opening.opened(settings, create=True), compactor=compactor)
         address = f"http://{shown(server.host)}:{listening.getsockname()[1]}"
         startup = started(address, found, file, settings, compactor=compactor)
-
-        def ready() -> None:
-            if here.json:
-                document(startup.document())
-            else:
-                for words in startup.lines():
-                    line(words)
-            if sys.stdout is not None:
-                sys.stdout.flush()
-
-        run(app, listening, ready)
+        run(app, listening, partial(_tell, startup, as_json=here.json))
     return 0
+
+
+def _tell(startup: Startup, *, as_json: bool) -> None:
+    """Print what a proxy that is ready does."""
+    if as_json:
+        document(startup.document())
+    else:
+        for words in startup.lines():
+            line(words)
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def shown(host: str) -> str:
