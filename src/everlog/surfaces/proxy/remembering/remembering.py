@@ -53,7 +53,7 @@ PREPARE_S = 5.0
 TRIES = 4
 """How often a request is mended that an upstream refuses, at most."""
 
-TOO_LONG = frozenset({400, 413, 422, 500})
+TOO_LONG = frozenset({400, 413, 422})
 """Statuses with which servers refuse what is longer than a model takes in."""
 
 _ALL = 1 << 30
